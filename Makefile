@@ -1,0 +1,45 @@
+# Everything works from a fresh clone: each target first makes sure that .venv is there and up to date.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+SHAPES := --jaxtyping-packages=manyheads.nn,manyheads.models.transformer,manyheads.models.parts,beartype.beartype
+
+.PHONY: help setup test test-fast lint format bench clean
+
+help:
+	@echo "make setup      install the package, editable, with every extra, into $(VENV)"
+	@echo "make test       everything: lint, and all tests with shapes checked"
+	@echo "make test-fast  the tests that take a moment"
+	@echo "make lint       ruff and pyrefly"
+	@echo "make format     let ruff format the code"
+	@echo "make bench      this project against PyTorch's own modules, as ratios"
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+test: lint
+	$(BIN)/python -m pytest $(SHAPES) -m "not plain"
+	$(BIN)/python -m pytest -m plain
+
+test-fast: $(READY)
+	$(BIN)/python -m pytest -m "not slow"
+
+lint: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyrefly check
+
+format: $(READY)
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks.blocks
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis

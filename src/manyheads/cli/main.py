@@ -1,0 +1,45 @@
+"""The command `manyheads`. Each verb is one file in this folder and is imported when it is called.
+
+Results go to stdout, everything else to stderr. Exit status: 0 done, 1 failed, 2 refused usage or input.
+"""
+
+import os
+import sys
+
+from cyclopts import App, CycloptsError
+
+from manyheads import __version__
+from manyheads.errors import ManyheadsError, OptionError, TensorError
+
+__all__ = ["app", "main"]
+
+app = App(
+    name="manyheads",
+    version=__version__,
+    help_format="markdown",
+    help="""The Transformer, whole.
+
+    manyheads recipes
+    manyheads flops paper/base --batch 32 --length 50
+    """,
+)
+app.command("manyheads.cli.flops:flops", name="flops")
+app.command("manyheads.cli.recipes:app", name="recipes")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command line and exit; errors are one sentence and a hint on stderr, never a traceback."""
+    try:
+        app(arguments, exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        command = " ".join(["manyheads", *(error.command_chain or ())])
+        fail(str(error), f"`{command} --help` shows what there is", 2)
+    except ManyheadsError as error:
+        fail(error.message, error.hint, 2 if isinstance(error, (OptionError, TensorError)) else 1)
+    except BrokenPipeError:  # the reader of our output has left, `manyheads … | head -1`: nothing is wrong
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def fail(message: str, hint: str | None, status: int) -> None:
+    print(f"error: {message}" + (f"\n\nhint: {hint}" if hint else ""), file=sys.stderr)  # noqa: T201
+    sys.exit(status)

@@ -1,0 +1,53 @@
+"""Every error Manyheads raises on purpose.
+
+    ManyheadsError
+    ├── OptionError   (ValueError)   an option, a recipe or an argument that cannot be: raised when something is built
+    └── TensorError   (ValueError)   a tensor of the wrong shape or dtype: raised when something is called
+
+A message is one sentence: the rule, the value given, where it came from. What to do about it
+is the hint, printed after a blank line.
+"""
+
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+from typing import TypeVar
+
+__all__ = ["ManyheadsError", "OptionError", "TensorError", "choose", "did_you_mean"]
+
+Choice = TypeVar("Choice")
+
+
+class ManyheadsError(Exception):
+    """An error with a message for people and, where there is something to do about it, a hint."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n\nhint: {self.hint}" if self.hint else self.message
+
+
+class OptionError(ManyheadsError, ValueError):
+    """An option that cannot be, found before anything runs."""
+
+
+class TensorError(ManyheadsError, ValueError):
+    """A tensor whose shape or dtype does not fit."""
+
+
+def did_you_mean(given: str, known: Collection[str]) -> str:
+    """A hint that names the nearest known word, or all of them when none is near."""
+    near = get_close_matches(given, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(map(repr, known))}"
+
+
+def choose(option: str, given: str, known: Mapping[str, Choice]) -> Choice:
+    """The entry of `known` that an option names; an unknown name is refused with the nearest one."""
+    if given not in known:
+        raise OptionError(
+            f"{option} must be one of {', '.join(map(repr, known))}, got {given!r}",
+            hint=did_you_mean(str(given), known),
+        )
+    return known[given]

@@ -1,0 +1,95 @@
+"""The shape of a Transformer: every number and choice that building one needs, checked before anything is built.
+
+Nothing here imports torch, so that recipes can be read, listed and refused in no time.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from manyheads.sections import Section, between
+
+__all__ = ["TransformerConfig"]
+
+Positions = Literal["sinusoidal", "sinusoidal-split", "learned", "rotary", "none"]
+Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "swiglu"]
+
+
+@dataclass(frozen=True)
+class TransformerConfig(Section):
+    """An encoder-decoder Transformer. The defaults are the paper's base model.
+
+    width                  of the model, at every position
+    layers                 encoder blocks, and decoder blocks unless said otherwise
+    decoder_layers         decoder blocks
+    heads                  attention heads
+    kv_heads               key/value heads, shared by groups of heads (default: one for each head)
+    key_width              of queries and keys in a head (default: width / heads)
+    value_width            of values in a head (default: key_width)
+    feedforward            width of the hidden layer
+    activation             of the hidden layer
+    dropout                on the embeddings and on the output of every sublayer
+    attention_dropout      on the attention weights; 0 keeps every fast path open
+    feedforward_dropout    on the hidden layer
+    drop_path              chance to skip a sublayer for a sentence; grows from 0 to this over the depth
+    norm                   "pre" (before each sublayer) or "post" (after the residual: the paper)
+    normaliser             "layer" or "rms"
+    norm_eps               added to the variance
+    positions              "sinusoidal", "sinusoidal-split", "learned", "rotary" or "none"
+    max_length             rows of the table of learned positions
+    score                  "scaled-dot", "dot" or "additive"
+    qk_norm                normalise queries and keys, head by head
+    bias                   biases on the attention projections
+    feedforward_bias       biases in the feed-forward layers
+    window                 encoder self-attention sees only so far to its [left, right]
+    cross                  the decoder reads the "last" encoder layer, or the one at the "same" depth
+    tie                    one embedding for "all" of source, target and output, for "target" and output, or "none"
+    """
+
+    width: int = between(1, 65_536, default=512)
+    layers: int = between(1, 1_000, default=6)
+    decoder_layers: int | None = between(1, 1_000, default=None)
+    heads: int = between(1, 1_024, default=8)
+    kv_heads: int | None = between(1, 1_024, default=None)
+    key_width: int | None = between(1, 65_536, default=None)
+    value_width: int | None = between(1, 65_536, default=None)
+    feedforward: int = between(1, 1_048_576, default=2_048)
+    activation: Activation = "relu"
+    dropout: float = between(0, 0.99, default=0.1)
+    attention_dropout: float = between(0, 0.99, default=0.0)
+    feedforward_dropout: float = between(0, 0.99, default=0.0)
+    drop_path: float = between(0, 0.99, default=0.0)
+    norm: Literal["pre", "post"] = "post"
+    normaliser: Literal["layer", "rms"] = "layer"
+    norm_eps: float = between(1e-12, 1e-2, default=1e-5)
+    positions: Positions = "sinusoidal"
+    max_length: int = between(1, 1_048_576, default=1_024)
+    score: Literal["scaled-dot", "dot", "additive"] = "scaled-dot"
+    qk_norm: bool = False
+    bias: bool = False
+    feedforward_bias: bool = True
+    window: tuple[int, int] | None = between(0, 1_048_576, default=None)
+    cross: Literal["last", "same"] = "last"
+    tie: Literal["all", "target", "none"] = "all"
+
+    @property
+    def depth(self) -> int:
+        """Decoder blocks."""
+        return self.decoder_layers or self.layers
+
+    @property
+    def head_width(self) -> int:
+        """Width of a query and a key in one head."""
+        return self.key_width or self.width // self.heads
+
+    def rules(self) -> Iterator[str]:
+        if self.key_width is None and self.width % self.heads:
+            yield f"heads must divide the width, got width {self.width} and {self.heads} heads (or set key_width)"
+        if self.kv_heads and self.heads % self.kv_heads:
+            yield f"heads must be a multiple of kv_heads, got {self.heads} and {self.kv_heads}"
+        if self.positions.startswith("sinusoidal") and self.width % 2:
+            yield f"sinusoidal positions need an even width, got {self.width}"
+        if self.positions == "rotary" and self.head_width % 2:
+            yield f"rotary positions need an even key_width, got {self.head_width}"
+        if self.cross == "same" and self.depth != self.layers:
+            yield f"cross = 'same' needs as many decoder as encoder layers, got {self.depth} and {self.layers}"

@@ -1,0 +1,122 @@
+"""From a configuration to the parts of a model: every choice is made here, once, when the model is built."""
+
+import math
+from functools import partial
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from manyheads.errors import choose
+from manyheads.models.config import TransformerConfig
+from manyheads.nn import (
+    Decoder,
+    DecoderBlock,
+    Encoder,
+    EncoderBlock,
+    FeedForward,
+    Layout,
+    LearnedPositions,
+    MultiHeadAttention,
+    NoPositions,
+    PostNorm,
+    PreNorm,
+    Residual,
+    Rotary,
+    SinusoidalPositions,
+)
+from manyheads.nn.residual import make_norm
+
+__all__ = ["Embedding", "build_decoder", "build_encoder"]
+
+
+class Embedding(nn.Module):
+    """Words × √D, positions added, dropout. The words may be shared with another embedding, the positions are its own."""
+
+    def __init__(self, words: nn.Embedding, config: TransformerConfig) -> None:
+        super().__init__()
+        self.words = words
+        self.scale = math.sqrt(config.width)
+        self.positions = build_positions(config)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, ids: Int[Tensor, "*batch"], layout: Layout) -> Float[Tensor, "*batch D"]:
+        return self.dropout(self.positions(self.words(ids) * self.scale, layout))
+
+
+def build_encoder(config: TransformerConfig) -> Encoder:
+    blocks = [
+        EncoderBlock(build_attention(config, window=config.window), build_feedforward(config), residual)
+        for residual in build_residuals(config, config.layers)
+    ]
+    return Encoder(blocks, build_last_norm(config))
+
+
+def build_decoder(config: TransformerConfig) -> Decoder:
+    blocks = [
+        DecoderBlock(
+            build_attention(config, causal=True),
+            build_attention(config, rotary=False),  # source and target positions are not to be compared
+            build_feedforward(config),
+            residual,
+        )
+        for residual in build_residuals(config, config.depth)
+    ]
+    return Decoder(blocks, build_last_norm(config))
+
+
+def build_attention(
+    config: TransformerConfig, *, causal: bool = False, window: tuple[int, int] | None = None, rotary: bool = True
+) -> MultiHeadAttention:
+    return MultiHeadAttention(
+        config.width,
+        config.heads,
+        kv_heads=config.kv_heads,
+        key_width=config.key_width,
+        value_width=config.value_width,
+        bias=config.bias,
+        causal=causal,
+        window=window,
+        score=config.score,
+        rotary=Rotary(config.head_width) if rotary and config.positions == "rotary" else None,
+        qk_norm=config.qk_norm,
+        dropout=config.attention_dropout,
+    )
+
+
+def build_feedforward(config: TransformerConfig) -> FeedForward:
+    return FeedForward(
+        config.width,
+        config.feedforward,
+        activation=config.activation,
+        bias=config.feedforward_bias,
+        dropout=config.feedforward_dropout,
+    )
+
+
+def build_residuals(config: TransformerConfig, layers: int) -> list[partial[Residual]]:
+    """For each block, what makes its residuals; drop path grows with depth, from 0 in the first block."""
+    kind = choose("norm", config.norm, {"pre": PreNorm, "post": PostNorm})
+    norm = partial(make_norm, config.normaliser, config.width, config.norm_eps)
+    steps = max(1, layers - 1)
+    return [
+        partial(kind, norm, dropout=config.dropout, drop_path=config.drop_path * depth / steps)
+        for depth in range(layers)
+    ]
+
+
+def build_last_norm(config: TransformerConfig) -> nn.Module:
+    """A pre-norm stack ends on a bare sum and needs a norm; a post-norm stack ends on one."""
+    return make_norm(config.normaliser, config.width, config.norm_eps) if config.norm == "pre" else nn.Identity()
+
+
+def build_positions(config: TransformerConfig) -> nn.Module:
+    """What is added to the embeddings. Rotary positions are not: each attention has its own."""
+    match config.positions:
+        case "sinusoidal":
+            return SinusoidalPositions(config.width)
+        case "sinusoidal-split":
+            return SinusoidalPositions(config.width, interleaved=False)
+        case "learned":
+            return LearnedPositions(config.max_length, config.width)
+        case _:
+            return NoPositions()

@@ -1,0 +1,110 @@
+"""The Transformer: an encoder reads the source, a decoder writes the target, one token after the other.
+
+    memory = model.encode(source)                   the encoder's output
+    logits = model.decode(target, memory)           all positions at once, for training (teacher forcing)
+    logits = model(source, target)                  both
+    cache  = model.start(memory)                    … and for decoding step by step:
+    logits = model.step(tokens, cache)              the next tokens, after those the cache has seen
+
+B batch · T target tokens · S source tokens · D model width · W words of the target vocabulary
+"""
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from manyheads.errors import OptionError
+from manyheads.models.config import TransformerConfig
+from manyheads.models.initialise import initialise
+from manyheads.models.parts import Embedding, build_decoder, build_encoder
+from manyheads.nn import DecoderCache, Layout, Memory, Padded
+from manyheads.nn.layout import check_not_empty
+
+__all__ = ["PADDING", "Transformer"]
+
+PADDING = 0
+"""The id that fills up the shorter rows of a batch, in every vocabulary."""
+
+
+class Transformer(nn.Module):
+    """An encoder-decoder Transformer over `vocabulary` source and target words (or `(source, target)` of each)."""
+
+    def __init__(self, config: TransformerConfig, vocabulary: int | tuple[int, int]) -> None:
+        super().__init__()
+        source_words, target_words = check_vocabulary(vocabulary, config.tie)
+        self.config = config
+        self.source = Embedding(nn.Embedding(source_words, config.width), config)
+        words = self.source.words if config.tie == "all" else nn.Embedding(target_words, config.width)
+        self.target = Embedding(words, config)
+        self.encoder = build_encoder(config)
+        self.decoder = build_decoder(config)
+        self.head = nn.Linear(config.width, target_words, bias=False)
+        if config.tie != "none":
+            self.head.weight = self.target.words.weight
+        initialise(self)
+
+    def forward(
+        self, source: Int[Tensor, "*source"], target: Int[Tensor, "*target"],
+        source_layout: Layout | None = None, target_layout: Layout | None = None,
+    ) -> Float[Tensor, "*target W"]:  # fmt: skip
+        """Logits of the token after each target token. Ids are padded (B, T), or packed (N) with their layouts."""
+        return self.decode(target, self.encode(source, source_layout), target_layout)
+
+    def encode(
+        self, source: Int[Tensor, "*source"], layout: Layout | None = None, weights: list[Tensor] | None = None
+    ) -> Memory:
+        """What the decoder reads. Without a layout, id 0 is padding."""
+        check_not_empty(source, "source")
+        layout = layout or Padded.like(source, keep=source != PADDING)
+        states = self.encoder.states(self.source(source, layout), layout, weights)
+        if self.config.cross == "last":
+            return Memory((self.encoder.norm(states[-1]),) * self.config.depth, layout)
+        return Memory(tuple(self.encoder.norm(state) for state in states), layout)
+
+    def decode(
+        self,
+        target: Int[Tensor, "*target"],
+        memory: Memory,
+        layout: Layout | None = None,
+        weights: list[Tensor] | None = None,
+        cross_weights: list[Tensor] | None = None,
+    ) -> Float[Tensor, "*target W"]:
+        """Logits at every position of a known target: each sees the tokens up to itself, never beyond.
+
+        Padding behind a target needs no mask: no token before it ever looks there.
+        """
+        check_not_empty(target, "target")
+        layout = layout or Padded.like(target)
+        x = self.target(target, layout)
+        x = self.decoder(x, layout, memory.states, memory.layout, None, weights, cross_weights)
+        return self.head(x)
+
+    def start(self, memory: Memory) -> DecoderCache:
+        """An empty cache, ready for the first token."""
+        return self.decoder.start(memory)
+
+    def step(
+        self,
+        tokens: Int[Tensor, "B T"],
+        cache: DecoderCache,
+        weights: list[Tensor] | None = None,
+        cross_weights: list[Tensor] | None = None,
+    ) -> Float[Tensor, "B T W"]:
+        """Logits of the token after each of `tokens`, which follow those that the cache has seen."""
+        check_not_empty(tokens, "tokens")
+        layout = Padded.like(tokens, start=cache.length)
+        x = self.target(tokens, layout)
+        x = self.decoder(x, layout, cache.memory, cache.memory_layout, cache.past, weights, cross_weights)
+        return self.head(x)
+
+
+def check_vocabulary(vocabulary: int | tuple[int, int], tie: str) -> tuple[int, int]:
+    """(source, target) words."""
+    source, target = (vocabulary, vocabulary) if isinstance(vocabulary, int) else vocabulary
+    if source < 1 or target < 1:
+        raise OptionError(f"a vocabulary needs at least one word, got {source} source and {target} target words")
+    if tie == "all" and source != target:
+        raise OptionError(
+            f"tie = 'all' needs one joint vocabulary, got {source} source and {target} target words",
+            hint="tie = 'target' shares the target's embedding with the output alone",
+        )
+    return source, target

@@ -1,0 +1,171 @@
+"""The two blocks of the Transformer, and stacks of them.
+
+    encoder block   self-attention, feed-forward
+    decoder block   masked self-attention, cross-attention to the encoder's output, feed-forward
+
+A block is handed its parts, built; what stands around each sublayer is a `Residual` of its own.
+The weights of every head can be collected on the way: give a list, and each attention appends its own.
+
+D model width
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from manyheads.nn.cache import KeyValue, KeyValueCache
+from manyheads.nn.layout import Layout, Padded
+from manyheads.nn.multihead import MultiHeadAttention
+from manyheads.nn.residual import Residual
+
+__all__ = ["Decoder", "DecoderBlock", "DecoderCache", "Encoder", "EncoderBlock", "Memory"]
+
+Weights = list[Tensor]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the encoder gives the decoder: for each decoder block, the states it reads, and how they lie."""
+
+    states: tuple[Float[Tensor, "*batch D"], ...]
+    layout: Layout
+
+    def padded(self) -> "Memory":
+        """The same, padded: what decoding step by step reads."""
+        if isinstance(self.layout, Padded):
+            return self
+        return Memory(tuple(map(self.layout.pad, self.states)), self.layout.padded())
+
+
+class EncoderBlock(nn.Module):
+    def __init__(self, attention: MultiHeadAttention, feedforward: nn.Module, residual: Callable[[], Residual]) -> None:
+        """`residual` is called once for each sublayer."""
+        super().__init__()
+        self.attention, self.feedforward = attention, feedforward
+        self.around_attention, self.around_feedforward = residual(), residual()
+
+    def forward(
+        self, x: Float[Tensor, "*batch D"], layout: Layout, weights: Weights | None = None
+    ) -> Float[Tensor, "*batch D"]:
+        attend = partial(collect(self.attention, weights), layout=layout)
+        x = self.around_attention(x, attend, layout)
+        return self.around_feedforward(x, self.feedforward, layout)
+
+
+class DecoderBlock(nn.Module):
+    def __init__(
+        self,
+        attention: MultiHeadAttention,
+        cross: MultiHeadAttention,
+        feedforward: nn.Module,
+        residual: Callable[[], Residual],
+    ) -> None:
+        super().__init__()
+        self.attention, self.cross, self.feedforward = attention, cross, feedforward
+        self.around_attention, self.around_cross, self.around_feedforward = residual(), residual(), residual()
+
+    def forward(
+        self,
+        x: Float[Tensor, "*batch D"],
+        layout: Layout,
+        memory: Float[Tensor, "*memory D"] | KeyValue,
+        memory_layout: Layout,
+        cache: KeyValueCache | None = None,
+        weights: Weights | None = None,
+        cross_weights: Weights | None = None,
+    ) -> Float[Tensor, "*batch D"]:
+        attend = partial(collect(self.attention, weights), layout=layout, cache=cache)
+        read = partial(collect(self.cross, cross_weights), memory=memory, layout=layout, memory_layout=memory_layout)
+        x = self.around_attention(x, attend, layout)
+        x = self.around_cross(x, read, layout)
+        return self.around_feedforward(x, self.feedforward, layout)
+
+
+class Encoder(nn.Module):
+    """Blocks in a row, then a norm (an identity after post-norm blocks)."""
+
+    def __init__(self, blocks: Iterable[EncoderBlock], norm: nn.Module) -> None:
+        super().__init__()
+        self.blocks, self.norm = nn.ModuleList(blocks), norm
+
+    def forward(
+        self, x: Float[Tensor, "*batch D"], layout: Layout, weights: Weights | None = None
+    ) -> Float[Tensor, "*batch D"]:
+        return self.norm(self.states(x, layout, weights)[-1])
+
+    def states(
+        self, x: Float[Tensor, "*batch D"], layout: Layout, weights: Weights | None = None
+    ) -> list[Float[Tensor, "*batch D"]]:
+        """The output of every block, before the norm."""
+        states = []
+        for block in self.blocks:
+            x = block(x, layout, weights)
+            states.append(x)
+        return states
+
+
+@dataclass
+class DecoderCache:
+    """All that decoding must remember: what each block has seen, and what it reads of the memory."""
+
+    past: list[KeyValueCache]
+    memory: list[KeyValue]
+    memory_layout: Padded
+
+    @property
+    def length(self) -> int:
+        return self.past[0].length
+
+    def select(self, rows: Int[Tensor, " C"]) -> None:
+        """Keep the given rows of the batch, in the given order: beams that swap, hypotheses that leave."""
+        for past in self.past:
+            past.select(rows)
+        self.memory = [memory.select(rows) for memory in self.memory]
+        self.memory_layout = self.memory_layout.select(rows)
+
+
+class Decoder(nn.Module):
+    """Blocks in a row, then a norm (an identity after post-norm blocks)."""
+
+    def __init__(self, blocks: Iterable[DecoderBlock], norm: nn.Module) -> None:
+        super().__init__()
+        self.blocks, self.norm = nn.ModuleList(blocks), norm
+
+    def forward(
+        self,
+        x: Float[Tensor, "*batch D"],
+        layout: Layout,
+        memory: Sequence[Float[Tensor, "*memory D"] | KeyValue],
+        memory_layout: Layout,
+        cache: Sequence[KeyValueCache] | None = None,
+        weights: Weights | None = None,
+        cross_weights: Weights | None = None,
+    ) -> Float[Tensor, "*batch D"]:
+        past = cache if cache is not None else [None] * len(self.blocks)
+        for block, read, seen in zip(self.blocks, memory, past, strict=True):
+            x = block(x, layout, read, memory_layout, seen, weights, cross_weights)
+        return self.norm(x)
+
+    def start(self, memory: Memory) -> DecoderCache:
+        """An empty cache in front of `memory`, whose keys and values are computed here, once."""
+        memory = memory.padded()
+        blocks = cast(Iterable[DecoderBlock], self.blocks)
+        read = [b.cross.keys_values(state, memory.layout) for b, state in zip(blocks, memory.states, strict=True)]
+        return DecoderCache([KeyValueCache() for _ in self.blocks], read, cast(Padded, memory.layout))
+
+
+def collect(attention: MultiHeadAttention, weights: Weights | None) -> Callable[..., Tensor]:
+    """`attention`, appending its weights to the list; `attention` itself when there is no list."""
+    if weights is None:
+        return attention
+
+    def attend(x: Tensor, **options: Any) -> Tensor:
+        y, seen = attention(x, return_weights=True, **options)
+        weights.append(seen)
+        return y
+
+    return attend

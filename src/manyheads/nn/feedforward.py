@@ -1,0 +1,55 @@
+"""Position-wise feed-forward: the same two-layer network at every position.
+
+    FFN(x) = down(activation(up(x)))
+
+Works on (..., D): it never knows how the batch is laid out.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from manyheads.errors import choose
+from manyheads.nn.probability import check_probability
+
+__all__ = ["ACTIVATIONS", "Activation", "FeedForward", "swiglu"]
+
+
+def swiglu(x: Float[Tensor, "*batch up"]) -> Float[Tensor, "*batch up//2"]:
+    """silu(a) · b, where a and b are the two halves of x."""
+    a, b = x.chunk(2, dim=-1)
+    return F.silu(a) * b
+
+
+class Activation(NamedTuple):
+    apply: Callable[[Tensor], Tensor]
+    inputs: int = 1  # how many times the hidden width it reads: 2 if gated
+
+
+ACTIVATIONS = {
+    "relu": Activation(F.relu),
+    "gelu": Activation(F.gelu),
+    "gelu-tanh": Activation(partial(F.gelu, approximate="tanh")),
+    "silu": Activation(F.silu),
+    "swiglu": Activation(swiglu, inputs=2),
+}
+
+
+class FeedForward(nn.Module):
+    """width → hidden → width, with any of `ACTIVATIONS` between; dropout on the hidden layer."""
+
+    def __init__(
+        self, width: int, hidden: int, *, activation: str = "relu", bias: bool = True, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.activation = choose("activation", activation, ACTIVATIONS)
+        self.up = nn.Linear(width, hidden * self.activation.inputs, bias=bias)
+        self.dropout = nn.Dropout(check_probability("dropout", dropout)) if dropout else nn.Identity()
+        self.down = nn.Linear(hidden, width, bias=bias)
+
+    def forward(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
+        return self.down(self.dropout(self.activation.apply(self.up(x))))

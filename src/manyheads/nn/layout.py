@@ -1,0 +1,141 @@
+"""How the sequences of a batch lie in memory: padded rows, or packed end to end.
+
+    Padded   x is (B, T, D): one sequence a row, filled up to the longest
+    Packed   x is (N, D): one sequence after the other, nothing between them; N = ΣT
+
+Only attention and positions (and drop path, which drops whole sequences) ask a layout anything;
+every other layer works on (..., D) and never knows.
+
+B batch · T longest · N tokens of the whole batch · A axes of a position (1 in text, 2 in images)
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Int, Shaped
+from torch import Tensor
+
+from manyheads.errors import OptionError, TensorError
+
+__all__ = ["Layout", "Packed", "Padded", "grid_positions"]
+
+
+@dataclass(frozen=True)
+class Padded:
+    """One sequence a row.
+
+    positions  where each token stands in its sequence: (T), (B, T), or with several axes (T, A)
+    batch      number of rows
+    longest    one more than the greatest position, as a plain number
+    keep       True where there is a token, False where there is padding; None = tokens everywhere
+    """
+
+    positions: Int[Tensor, "*shape"]
+    batch: int
+    longest: int
+    keep: Bool[Tensor, "B T"] | None = None
+
+    @classmethod
+    def like(cls, x: Shaped[Tensor, "B T *rest"], keep: Bool[Tensor, "B T"] | None = None, start: int = 0) -> "Padded":
+        """The layout of `x` itself; its first column stands at position `start`."""
+        batch, length = x.shape[:2]
+        return cls(torch.arange(start, start + length, device=x.device), batch, start + length, keep)
+
+    @classmethod
+    def from_lengths(cls, lengths: Sequence[int], device: torch.device | str | None = None) -> "Padded":
+        longest = max(check_lengths(lengths))
+        positions = torch.arange(longest, device=device)
+        return cls(positions, len(lengths), longest, positions < torch.tensor(lengths, device=device)[:, None])
+
+    def spread(self, values: Shaped[Tensor, " B"]) -> Shaped[Tensor, "B 1 1"]:
+        """One value a sequence, shaped to broadcast over x."""
+        return values[:, None, None]
+
+    def select(self, rows: Int[Tensor, " C"]) -> "Padded":
+        """The given rows of the batch, in the given order. All rows must count positions alike."""
+        keep = None if self.keep is None else self.keep.index_select(0, rows)
+        return Padded(self.positions, rows.shape[0], self.longest, keep)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """One sequence after the other.
+
+    offsets    where each sequence starts, and at last N: B + 1 numbers, int32 as the kernels want them
+    rows       which sequence each token belongs to
+    positions  where each token stands in its sequence
+    longest    no sequence is longer than this; a plain number, and a constant one if the model is compiled
+    """
+
+    offsets: Int[Tensor, " starts"]
+    rows: Int[Tensor, " N"]
+    positions: Int[Tensor, " N"]
+    longest: int
+
+    @classmethod
+    def from_offsets(cls, offsets: Int[Tensor, " starts"], tokens: int, longest: int) -> "Packed":
+        """From offsets already on the device; the last of them must be `tokens`. Empty sequences are allowed."""
+        offsets = offsets.to(torch.int32)
+        index = torch.arange(tokens, dtype=torch.int32, device=offsets.device)
+        rows = torch.searchsorted(offsets[1:], index, right=True)
+        return cls(offsets, rows, index - offsets[rows], longest)
+
+    @classmethod
+    def from_lengths(cls, lengths: Sequence[int], device: torch.device | str | None = None) -> "Packed":
+        check_lengths(lengths)
+        offsets = torch.tensor([0, *lengths], device=device).cumsum(0)
+        return cls.from_offsets(offsets, sum(lengths), max(lengths))
+
+    @property
+    def batch(self) -> int:
+        return self.offsets.shape[0] - 1
+
+    @property
+    def lengths(self) -> Int[Tensor, " B"]:
+        return self.offsets.diff()
+
+    def spread(self, values: Shaped[Tensor, " B"]) -> Shaped[Tensor, "N 1"]:
+        """One value a sequence, shaped to broadcast over x."""
+        return values[self.rows][:, None]
+
+    def pad(self, x: Shaped[Tensor, "N *rest"]) -> Shaped[Tensor, "B T *rest"]:
+        """Packed to padded, zeros behind each sequence."""
+        padded = x.new_zeros(self.batch, self.longest, *x.shape[1:])
+        return padded.index_put((self.rows, self.positions), x)
+
+    def padded(self) -> Padded:
+        """The layout of what `pad` gives."""
+        positions = torch.arange(self.longest, device=self.offsets.device)
+        return Padded(positions, self.batch, self.longest, positions < self.lengths[:, None])
+
+    def pack(self, x: Shaped[Tensor, "B T *rest"]) -> Shaped[Tensor, "N *rest"]:
+        """Padded to packed: the tokens alone."""
+        return x[self.rows, self.positions]
+
+
+Layout = Padded | Packed
+
+
+def grid_positions(rows: int, columns: int, device: torch.device | str | None = None) -> Int[Tensor, "T 2"]:
+    """(row, column) of every patch of an image, row by row."""
+    axes = torch.arange(rows, device=device), torch.arange(columns, device=device)
+    return torch.cartesian_prod(*axes)
+
+
+def check_lengths(lengths: Sequence[int]) -> Sequence[int]:
+    """`lengths` itself, if there is at least one and none is empty."""
+    if not lengths:
+        raise OptionError("a batch needs at least one sequence, got no lengths")
+    empty = [row for row, length in enumerate(lengths) if length < 1]
+    if empty:
+        raise OptionError(
+            f"a sequence needs at least one token, got length {lengths[empty[0]]} in row {empty[0]}",
+            hint="leave empty sequences out of the batch",
+        )
+    return lengths
+
+
+def check_not_empty(ids: Shaped[Tensor, "..."], name: str) -> None:
+    if ids.numel() == 0:
+        raise TensorError(f"a batch needs at least one token, got {name} of shape {tuple(ids.shape)}")

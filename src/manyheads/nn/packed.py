@@ -1,0 +1,87 @@
+"""Attention over packed batches: sequences laid end to end, no padding computed.
+
+On a GPU in half precision this is variable-length flash attention. What that kernel cannot do
+(see `varlen_applies`) goes through padding instead: slower, same answer.
+
+N query tokens · M key tokens · H heads · G key/value heads · K key width · V value width
+"""
+
+import inspect
+from typing import Any, cast
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn.attention.varlen import varlen_attn
+
+from manyheads.nn.attention import explicit_attention, fused_attention
+from manyheads.nn.layout import Packed
+from manyheads.nn.masks import Window, band_mask, narrow
+from manyheads.nn.scores import DotProduct, Score, scaled_dot
+
+__all__ = ["packed_attention"]
+
+# PyTorch 2.11 runs grouped heads unasked and has no such argument; 2.13 wants to be told.
+GROUPED: dict[str, Any] = {"enable_gqa": True} if "enable_gqa" in inspect.signature(varlen_attn).parameters else {}
+
+
+def packed_attention(
+    q: Float[Tensor, "N H K"],
+    k: Float[Tensor, "M G K"],
+    v: Float[Tensor, "M G V"],
+    *,
+    queries: Packed,
+    keys: Packed,
+    causal: bool = False,
+    window: Window | None = None,
+    score: Score = scaled_dot,
+    dropout: float = 0.0,
+    return_weights: bool = False,
+) -> Float[Tensor, "N H V"] | tuple[Float[Tensor, "N H V"], Float[Tensor, "B H T S"]]:
+    """Sequence b of the queries attends to sequence b of the keys, and to nothing else.
+
+    Options as in `attention`; the weights, if asked for, come padded.
+    """
+    bounds = narrow(window, causal)
+    if isinstance(score, DotProduct) and not return_weights and varlen_applies(q, v, dropout):
+        return varlen(q, k, v, queries, keys, bounds, score.scale)
+    padded = (queries.pad(q).transpose(1, 2), keys.pad(k).transpose(1, 2), keys.pad(v).transpose(1, 2))
+    mask = packed_mask(queries, keys, bounds)
+    if isinstance(score, DotProduct) and not return_weights:
+        out = fused_attention(*padded, mask=mask, scale=score.scale, dropout=dropout)
+        return queries.pack(out.transpose(1, 2))
+    out, weights = explicit_attention(*padded, mask=mask, score=score, dropout=dropout)
+    out = queries.pack(out.transpose(1, 2))
+    return (out, weights) if return_weights else out
+
+
+def varlen_applies(q: Tensor, v: Tensor, dropout: float) -> bool:
+    """Can variable-length flash attention do it? Decided by types and shapes alone."""
+    width = q.shape[-1]
+    return (
+        q.is_cuda
+        and q.dtype in (torch.float16, torch.bfloat16)
+        and dropout == 0.0
+        and v.shape[-1] == width
+        and width <= 256
+        and width % 8 == 0
+    )
+
+
+def varlen(
+    q: Tensor, k: Tensor, v: Tensor, queries: Packed, keys: Packed, window: Window, scale: float | None
+) -> Tensor:
+    left, right = (-1 if side is None else side for side in window)
+    grouped = GROUPED if q.shape[1] != k.shape[1] else {}
+    segments = (queries.offsets, keys.offsets, queries.longest, keys.longest)
+    out = varlen_attn(q, k, v, *segments, scale=scale, window_size=(left, right), **grouped)
+    return cast(Tensor, out)  # a tuple only if more was asked for
+
+
+def packed_mask(queries: Packed, keys: Packed, window: Window) -> Bool[Tensor, "B 1 T S"]:
+    """What each sequence sees of its own keys; with more keys than queries, the queries are the last ones."""
+    key_positions = torch.arange(keys.longest, device=keys.offsets.device)
+    shift = keys.lengths - queries.lengths
+    query_positions = torch.arange(queries.longest, device=shift.device) + shift[:, None]
+    inside = key_positions < keys.lengths[:, None]
+    return (inside[:, None] & band_mask(query_positions, key_positions, window))[:, None]

@@ -1,0 +1,70 @@
+"""What stands around every sublayer: a norm, a residual, dropout.
+
+PreNorm    x + drop(layer(norm(x)))    most later models: deep stacks train without care
+PostNorm   norm(x + drop(layer(x)))    the paper
+"""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from manyheads.errors import choose
+from manyheads.nn.layout import Layout
+from manyheads.nn.probability import check_probability
+
+__all__ = ["DropPath", "PostNorm", "PreNorm", "Residual", "drop_path", "make_norm"]
+
+Layer = Callable[[Tensor], Tensor]
+
+
+def make_norm(kind: str, width: int, eps: float) -> nn.Module:
+    """ "layer" or "rms"."""
+    return choose("normaliser", kind, {"layer": nn.LayerNorm, "rms": nn.RMSNorm})(width, eps=eps)
+
+
+def drop_path(x: Float[Tensor, "*batch D"], layout: Layout, keep: Float[Tensor, " B"]) -> Float[Tensor, "*batch D"]:
+    """x times one factor a sequence."""
+    return x * layout.spread(keep).to(x.dtype)
+
+
+class DropPath(nn.Module):
+    """Stochastic depth: in training, drop the whole sublayer for a sequence with the given probability.
+
+    What is kept is scaled up by 1 / (1 − probability), so that the mean stays.
+    """
+
+    def __init__(self, probability: float) -> None:
+        super().__init__()
+        self.probability = check_probability("drop_path", probability)
+
+    def forward(self, x: Float[Tensor, "*batch D"], layout: Layout) -> Float[Tensor, "*batch D"]:
+        if not self.training or self.probability == 0.0:
+            return x
+        kept = 1.0 - self.probability
+        keep = torch.full((layout.batch,), kept, device=x.device).bernoulli() / kept
+        return drop_path(x, layout, keep)
+
+
+class Residual(nn.Module):
+    """norm, dropout and drop path; `PreNorm` and `PostNorm` say in which order."""
+
+    def __init__(self, norm: Callable[[], nn.Module], *, dropout: float = 0.0, drop_path: float = 0.0) -> None:
+        super().__init__()
+        self.norm = norm()
+        self.dropout = nn.Dropout(check_probability("dropout", dropout))
+        self.drop_path = DropPath(drop_path)
+
+    def _add(self, x: Tensor, y: Tensor, layout: Layout) -> Tensor:
+        return x + self.drop_path(self.dropout(y), layout)
+
+
+class PreNorm(Residual):
+    def forward(self, x: Float[Tensor, "*batch D"], layer: Layer, layout: Layout) -> Float[Tensor, "*batch D"]:
+        return self._add(x, layer(self.norm(x)), layout)
+
+
+class PostNorm(Residual):
+    def forward(self, x: Float[Tensor, "*batch D"], layer: Layer, layout: Layout) -> Float[Tensor, "*batch D"]:
+        return self.norm(self._add(x, layer(x), layout))

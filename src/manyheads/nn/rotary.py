@@ -1,0 +1,66 @@
+"""Rotary positions: turn each pair of a query's (key's) components by an angle proportional to its position.
+
+The product of a turned query and a turned key then depends on their distance alone:
+⟨R(m)q, R(n)k⟩ = ⟨q, R(n−m)k⟩. With two axes (images), half of the width is turned by the row and half by the column.
+
+Which components form a pair is a matter of convention, and other people's weights need theirs:
+
+    interleaved   (0,1) (2,3) …          the paper's
+    half-split    (0,K/2) (1,K/2+1) …    most language models'; within each axis' part of the width
+
+H heads · K key width · A axes
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from manyheads.errors import OptionError
+from manyheads.nn.positions import angles
+
+__all__ = ["NoRotation", "Rotary", "rotate"]
+
+
+def rotate(
+    x: Float[Tensor, "*batch H K"], angle: Float[Tensor, "*#batch K//2"], *, interleaved: bool
+) -> Float[Tensor, "*batch H K"]:
+    """Turn pair i of every head by `angle[..., i]`."""
+    cos, sin = angle.cos().unsqueeze(-2).to(x.dtype), angle.sin().unsqueeze(-2).to(x.dtype)
+    if interleaved:
+        a, b = x[..., 0::2], x[..., 1::2]
+        return torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1).flatten(-2)
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat((a * cos - b * sin, a * sin + b * cos), dim=-1)
+
+
+class Rotary(nn.Module):
+    """Rotary positions with one axis (text) or two (images). Nothing is learned, and no length is too long."""
+
+    def __init__(self, key_width: int, *, axes: int = 1, base: float = 10_000.0, interleaved: bool = True) -> None:
+        super().__init__()
+        if key_width % (2 * axes):
+            raise OptionError(
+                f"rotary positions turn pairs on {axes} axes: the key width must be a multiple of "
+                f"{2 * axes}, got {key_width}"
+            )
+        self.axes, self.base, self.interleaved = axes, base, interleaved
+
+    def forward(self, x: Float[Tensor, "*batch H K"], positions: Int[Tensor, "*shape"]) -> Float[Tensor, "*batch H K"]:
+        """`positions` has the shape of x without heads and width (batch sizes may broadcast); with several axes, (…, A)."""
+        width = x.shape[-1] // self.axes
+        each = (positions,) if self.axes == 1 else positions.unbind(-1)
+        parts = [
+            rotate(part, angles(where, width, self.base), interleaved=self.interleaved)
+            for part, where in zip(x.split(width, dim=-1), each, strict=True)
+        ]
+        return parts[0] if self.axes == 1 else torch.cat(parts, dim=-1)
+
+    def extra_repr(self) -> str:
+        return f"axes={self.axes}, base={self.base}, interleaved={self.interleaved}"
+
+
+class NoRotation(nn.Module):
+    """Stands where a `Rotary` could: leaves queries and keys as they are."""
+
+    def forward(self, x: Float[Tensor, "*batch H K"], positions: Int[Tensor, "*shape"]) -> Float[Tensor, "*batch H K"]:
+        return x

@@ -1,0 +1,182 @@
+"""A recipe: all the choices of a run, from a TOML file to checked, frozen sections.
+
+    recipe = load_recipe("paper/base")                                a preset
+    recipe = load_recipe("mine.toml", {"model.width": 256})           a file of your own, one key changed
+
+Precedence: the sections' defaults < the recipe it extends < the recipe < the keys set by hand.
+Nothing here imports torch.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+from manyheads.errors import OptionError, did_you_mean
+from manyheads.models.config import TransformerConfig
+from manyheads.sections import Section, between, refuse
+
+__all__ = ["DataConfig", "DecodeConfig", "Published", "Recipe", "TrainConfig", "load_recipe", "recipe_names"]
+
+Table = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class DataConfig(Section):
+    """vocabulary   words (pieces) of the vocabulary"""
+
+    vocabulary: int = between(4, 16_777_216, default=8_000)
+
+
+@dataclass(frozen=True)
+class TrainConfig(Section):
+    """
+    steps       updates
+    tokens      target tokens in a batch
+    rate        the highest learning rate
+    warmup      steps until the rate is reached
+    schedule    what the rate does then
+    smoothing   share of the probability that label smoothing spreads over the vocabulary
+    average     checkpoints, the last ones, whose mean is the model
+    """
+
+    steps: int = between(1, 1_000_000_000, default=100_000)
+    tokens: int = between(1, 1_000_000_000, default=25_000)
+    rate: float = between(0, 100, default=7e-4)
+    warmup: int = between(0, 1_000_000_000, default=4_000)
+    schedule: Literal["inverse-sqrt", "cosine", "stable-decay"] = "inverse-sqrt"
+    smoothing: float = between(0, 0.99, default=0.1)
+    average: int = between(1, 1_000, default=1)
+
+
+@dataclass(frozen=True)
+class DecodeConfig(Section):
+    """
+    beam             hypotheses kept at each step
+    length_penalty   the exponent α: a hypothesis of n tokens is scored by log P / ((5 + n) / 6)^α
+    """
+
+    beam: int = between(1, 1_000, default=4)
+    length_penalty: float = between(0, 10, default=0.6)
+
+
+@dataclass(frozen=True)
+class Published(Section):
+    """What the authors of a setting reported: to be compared with, never read by anything that computes.
+
+    parameters   in millions
+    perplexity   per piece, on the development set
+    bleu         on the set that `on` names
+    """
+
+    source: str = ""
+    on: str = ""
+    parameters: float | None = None
+    perplexity: float | None = None
+    bleu: float | None = None
+
+
+SECTIONS: dict[str, type[Section]] = {
+    "model": TransformerConfig,
+    "data": DataConfig,
+    "train": TrainConfig,
+    "decode": DecodeConfig,
+    "published": Published,
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything a run needs to know. `description` says in a sentence what it is for."""
+
+    description: str = ""
+    model: TransformerConfig = field(default_factory=TransformerConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    decode: DecodeConfig = field(default_factory=DecodeConfig)
+    published: Published = field(default_factory=Published)
+
+    def as_tables(self) -> Table:
+        """Nested plain values, without what was not set."""
+        tables = asdict(self)
+        return {
+            name: {k: v for k, v in table.items() if v not in (None, "")} if isinstance(table, dict) else table
+            for name, table in tables.items()
+        }
+
+
+def load_recipe(name: str, changes: Mapping[str, Any] | None = None) -> Recipe:
+    """The recipe called `name`, or in the file `name`, with keys like "model.width" changed."""
+    tables, changes = resolve(name), changes or {}
+    for key, value in changes.items():
+        section, _, option = key.partition(".")
+        tables.setdefault(section, {})[option] = value
+    changed = ", ".join(f"{key} = {value!r}" for key, value in changes.items())
+    return build_recipe(tables, where=f"{name} with {changed}" if changed else name)
+
+
+def recipe_names() -> list[str]:
+    """Every preset, as `load_recipe` takes it."""
+    root = Path(str(files("manyheads.recipes")))
+    return sorted(path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.toml"))
+
+
+def resolve(name: str, seen: tuple[str, ...] = ()) -> Table:
+    """The tables of a recipe over those of the recipe that it extends."""
+    if name in seen:
+        raise OptionError(f"a recipe must not extend itself, got {' → '.join((*seen, name))}")
+    tables = read_tables(name)
+    parent = tables.pop("extends", None)
+    return tables if parent is None else merge(resolve(parent, (*seen, name)), tables)
+
+
+def read_tables(name: str) -> Table:
+    path = find(name)
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise OptionError(f"a recipe must be TOML, got {path}: {error}") from None
+
+
+def find(name: str) -> Path:
+    """A preset by its name, or any file that ends in .toml."""
+    if name.endswith(".toml"):
+        if not Path(name).is_file():
+            raise OptionError(f"a recipe must be a preset or a file, got {name!r}: there is no such file")
+        return Path(name)
+    if name not in recipe_names():
+        raise OptionError(
+            f"a recipe must be a preset or end in .toml, got {name!r}", hint=did_you_mean(name, recipe_names())
+        )
+    return Path(str(files("manyheads.recipes"))) / f"{name}.toml"
+
+
+def merge(below: Table, above: Table) -> Table:
+    """`above` wins, key by key, also inside tables."""
+    both = {
+        k: merge(below[k], above[k]) for k in above if isinstance(above[k], dict) and isinstance(below.get(k), dict)
+    }
+    return {**below, **above, **both}
+
+
+def build_recipe(tables: Table, where: str) -> Recipe:
+    """Sections from plain values; every fault of every section in one error."""
+    faults = []
+    for name, table in tables.items():
+        if name in SECTIONS and isinstance(table, dict):
+            faults += SECTIONS[name].faults(table, prefix=f"{name}.")
+        elif name != "description" or not isinstance(table, str):
+            faults.append(f"{name} is not a section of a recipe: {did_you_mean(name, [*SECTIONS, 'description'])}")
+    refuse(faults, where)
+    description = tables.get("description", "")
+    return Recipe(description, **{name: build_section(name, tables.get(name, {}), where) for name in SECTIONS})  # type: ignore[arg-type]
+
+
+def build_section(name: str, table: Table, where: str) -> Section:
+    frozen = {k: tuple(v) if isinstance(v, list) else v for k, v in table.items()}
+    try:
+        return SECTIONS[name](**frozen)
+    except OptionError as error:
+        raise OptionError(f"{where}: in [{name}], {error.message}") from None

@@ -1,0 +1,1 @@
+"""Recipes: every preset as data, none as code. `manyheads.recipe` reads them."""

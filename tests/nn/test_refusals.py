@@ -1,0 +1,106 @@
+"""What cannot be is refused with one clear sentence: the rule, the value, where it came from."""
+
+import pytest
+import torch
+
+from manyheads import OptionError, TensorError
+from manyheads.nn import (
+    DropPath,
+    FeedForward,
+    KeyValueCache,
+    LearnedPositions,
+    MultiHeadAttention,
+    Packed,
+    Padded,
+    Rotary,
+    SinusoidalPositions,
+    attention,
+    window_mask,
+)
+from manyheads.nn.residual import make_norm
+
+pytestmark = pytest.mark.plain
+
+BUILT = {
+    "heads must divide the width, got width 10 and 3 heads": lambda: MultiHeadAttention(10, 3),
+    "heads must be a multiple of kv_heads, both at least 1, got 4 and 3": lambda: MultiHeadAttention(8, 4, kv_heads=3),
+    "heads must be a multiple of kv_heads, both at least 1, got 0 and 0": lambda: MultiHeadAttention(8, 0),
+    "key_width must be at least 1, got 0": lambda: MultiHeadAttention(8, 2, key_width=0),
+    "score must be one of 'scaled-dot', 'dot', 'additive', got 'cosine'": lambda: MultiHeadAttention(
+        8, 2, score="cosine"
+    ),
+    "a window is (left, right), each None or at least 0, got (-1, 2)": lambda: MultiHeadAttention(8, 2, window=(-1, 2)),
+    "dropout is a probability, at least 0 and below 1, got 1.5": lambda: MultiHeadAttention(8, 2, dropout=1.5),
+    "activation must be one of 'relu', 'gelu', 'gelu-tanh', 'silu', 'swiglu', got 'gleu'": lambda: FeedForward(
+        8, 16, activation="gleu"
+    ),
+    "normaliser must be one of 'layer', 'rms', got 'batch'": lambda: make_norm("batch", 8, 1e-5),
+    "drop_path is a probability, at least 0 and below 1, got -0.1": lambda: DropPath(-0.1),
+    "rotary positions turn pairs on 2 axes: the key width must be a multiple of 4, got 6": lambda: Rotary(6, axes=2),
+    "sinusoidal positions come in pairs: the width must be even, got 7": lambda: SinusoidalPositions(7),
+    "a table of learned positions needs at least one row, got 0": lambda: LearnedPositions(0, 8),
+    "a sequence needs at least one token, got length 0 in row 1": lambda: Packed.from_lengths([3, 0]),
+    "a sequence needs at least one token, got length -2 in row 0": lambda: Padded.from_lengths([-2]),
+    "a batch needs at least one sequence, got no lengths": lambda: Padded.from_lengths([]),
+    "a window is (left, right), each None or at least 0, got (1, 2, 3)": lambda: window_mask(5, window=(1, 2, 3)),
+}
+
+
+@pytest.mark.parametrize("build", BUILT.values(), ids=BUILT)
+def test_refused_when_built(build, request):
+    with pytest.raises(OptionError) as error:
+        build()
+    assert error.value.message == request.node.callspec.id
+
+
+def qkv(q=(2, 4, 5, 8), k=(2, 4, 6, 8), v=(2, 4, 6, 8), dtype=torch.float32):
+    return torch.zeros(q, dtype=dtype), torch.zeros(k), torch.zeros(v)
+
+
+X = torch.zeros(2, 5, 8)
+MHA = MultiHeadAttention(8, 2)
+CALLED = {
+    "attention takes q (B,H,T,K)": lambda: attention(*qkv(q=(2, 5, 8))),
+    "q and k must agree in batch and width": lambda: attention(*qkv(q=(2, 4, 5, 7))),
+    "k and v in batch, heads and length": lambda: attention(*qkv(v=(2, 4, 7, 8))),
+    "query heads must be a multiple of key/value heads": lambda: attention(*qkv(k=(2, 3, 6, 8), v=(2, 3, 6, 8))),
+    "q, k and v must be of one floating-point dtype, got torch.float16": lambda: attention(*qkv(dtype=torch.float16)),
+    "a mask must be boolean, True = may attend, got torch.float32": lambda: attention(*qkv(), mask=torch.zeros(5, 6)),
+    "a mask must broadcast to (B, H, T, S) = (2, 4, 5, 6), got (2, 6)": lambda: attention(
+        *qkv(), mask=torch.ones(2, 6, dtype=torch.bool)
+    ),
+    "(2, 4, 5, 6), got (1, 2, 1, 5, 6)": lambda: attention(*qkv(), mask=torch.ones(1, 2, 1, 5, 6, dtype=torch.bool)),
+    "x must be padded (B, T, D) with D = 8, got (2, 5, 9)": lambda: MHA(torch.zeros(2, 5, 9)),
+    "x must be packed (N, D) with D = 8, got (2, 5, 8)": lambda: MHA(X, layout=Packed.from_lengths([5, 5])),
+    "memory must be padded (B, T, D) with D = 8, got (2, 3, 4)": lambda: MHA(X, torch.zeros(2, 3, 4)),
+    "packed queries attend to a packed memory: memory_layout must be Packed, got NoneType": lambda: MHA(
+        torch.zeros(10, 8), torch.zeros(9, 8)[None], layout=Packed.from_lengths([5, 5])
+    ),
+    "a packed batch takes no dense mask": lambda: MHA(
+        torch.zeros(10, 8), layout=Packed.from_lengths([5, 5]), mask=torch.ones(5, 5, dtype=torch.bool)
+    ),
+    "padded queries attend to a padded memory, got a packed memory_layout": lambda: MHA(
+        X, MHA.keys_values(X), memory_layout=Packed.from_lengths([5, 5])
+    ),
+    "learned positions end at 4, got a sequence of 5 tokens": lambda: LearnedPositions(4, 8)(X, Padded.like(X)),
+}
+
+
+@pytest.mark.parametrize("call", CALLED.values(), ids=CALLED)
+def test_refused_when_called(call, request):
+    with pytest.raises(TensorError) as error:
+        call()
+    assert request.node.callspec.id in error.value.message
+
+
+def test_padding_of_the_new_tokens_alone_says_nothing_about_those_in_the_cache():
+    cache = KeyValueCache()
+    MHA(X, cache=cache)
+    with pytest.raises(TensorError, match="padding is known for 5 keys, got 10"):
+        MHA(X, layout=Padded.from_lengths([5, 3]), cache=cache)
+
+
+def test_an_error_shows_its_hint_after_a_blank_line():
+    with pytest.raises(OptionError) as error:
+        MultiHeadAttention(8, 2, score="scaled_dot")
+    assert str(error.value).endswith("\n\nhint: did you mean 'scaled-dot'?")
