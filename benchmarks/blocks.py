@@ -137,10 +137,13 @@ def learn(run: Run) -> None:
     run().float().mean().backward()
 
 
-def measure(bench: Bench, rounds: int) -> Iterator[dict[str, Any]]:
+CASES = {"attention": attention_cases, "block": block_cases, "model": model_cases, "own": own_cases}
+
+
+def measure(bench: Bench, rounds: int, kinds: list[str]) -> Iterator[dict[str, Any]]:
     for name, work, training in (("forward", look, False), ("forward + backward", learn, True)):
-        for cases in (attention_cases, block_cases, model_cases, own_cases):
-            for case in cases(bench, training):
+        for kind in kinds:
+            for case in CASES[kind](bench, training):
                 ours, theirs = partial(work, case.ours), partial(work, case.theirs)
                 yield {"case": case.name, "pass": name, **side_by_side(ours, theirs, bench.device, rounds)}
 
@@ -152,6 +155,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=None, help="sentences (default 16, on a GPU 256)")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--compile", action="store_true", help="compile both sides")
+    parser.add_argument("--only", nargs="*", choices=[*CASES], default=[*CASES])
     parser.add_argument("--json", type=Path, default=None)
     given = parser.parse_args()
     device = torch.device(given.device)
@@ -165,7 +169,7 @@ def main() -> None:
     print(", ".join(f"{key} {value}" for key, value in setting.items()))
     print(f"{'case':30}{'pass':20}{'ours ms':>10}{'theirs ms':>10}{'ratio':>9}")
     rows = []
-    for row in measure(bench, given.rounds):
+    for row in measure(bench, given.rounds, given.only):
         rows.append(row)
         figures = f"{row['ours_ms']:10.2f}{row['theirs_ms']:10.2f}{row['ratio']:8.2f}×"
         print(f"{row['case']:30}{row['pass']:20}{figures}", flush=True)

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manyheads.nn import Packed, Rotary, attention, causal_mask, explicit_attention, packed_attention, padding_mask
-from manyheads.nn.attention import fused_attention
+from manyheads.nn.fused import fused_attention
 from manyheads.nn.masks import band_mask, document_mask, window_mask
+from manyheads.nn.windowed import windowed_applies
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 3e-3}
 
@@ -89,6 +90,29 @@ def test_fused_equals_explicit(dtype, case, share, causal, window):
     assert (weights[~seen] == 0).all()
     rows = weights.float().sum(-1)
     torch.testing.assert_close(rows, seen.any(-1).float(), atol=TOLERANCE[dtype], rtol=0)
+
+
+@given(
+    length=st.integers(1, 600), window=st.tuples(st.integers(0, 40), st.integers(0, 40)), causal=st.booleans(),
+    padded=st.booleans(), groups=st.sampled_from([1, 2]),
+)  # fmt: skip
+def test_a_narrow_window_in_chunks_equals_the_explicit_path(length, window, causal, padded, groups):
+    case = Case(batch=2, heads=2, groups=groups, queries=length, keys=length, key_width=4, value_width=6, seed=length)
+    inputs, _ = draw_qkv(case)
+    mask = padding_mask(torch.tensor([length, length // 3]), length) if padded else None
+    chunked = attention(*inputs, mask=mask, window=window, causal=causal)
+    explicit, _ = attention(*inputs, mask=mask, window=window, causal=causal, return_weights=True)
+    assert_same(chunked, explicit, inputs)
+
+
+def test_narrow_windows_are_cut_into_chunks():
+    q = torch.zeros(1, 1, 512, 4)
+    mask = torch.ones(1, 1, 1, 512, dtype=torch.bool)
+    assert windowed_applies(q, q, None, (16, 16))
+    assert windowed_applies(q, q, mask, (16, 0))
+    assert not windowed_applies(q, q, None, (None, 0))
+    assert not windowed_applies(q, q, None, (200, 200))
+    assert not windowed_applies(q, q, mask.expand(1, 1, 512, 512), (16, 16))
 
 
 def draw_packed(draw_lengths, same):

@@ -10,10 +10,11 @@ FeedForward · PreNorm · PostNorm · DropPath                             the r
 EncoderBlock · DecoderBlock · Encoder · Decoder                         blocks, and stacks of them
 """
 
-from manyheads.nn.attention import attention, explicit_attention, fused_attention
+from manyheads.nn.attention import attention, explicit_attention
 from manyheads.nn.blocks import Decoder, DecoderBlock, DecoderCache, Encoder, EncoderBlock, Memory
 from manyheads.nn.cache import KeyValue, KeyValueCache
 from manyheads.nn.feedforward import FeedForward
+from manyheads.nn.fused import fused_attention
 from manyheads.nn.layout import Layout, Packed, Padded, grid_positions
 from manyheads.nn.masks import Window, causal_mask, document_mask, padding_mask, window_mask
 from manyheads.nn.multihead import MultiHeadAttention

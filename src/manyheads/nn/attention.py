@@ -5,8 +5,9 @@
 Three paths compute it, and tests hold them equal wherever two of them apply:
 
     explicit   the formula, step by step. Takes every option and gives back the weights.
-    fused      PyTorch's scaled_dot_product_attention, for padded batches. The weights never exist.
-    packed     variable-length flash attention, for batches without padding (see packed.py).
+    fused      PyTorch's scaled_dot_product_attention, for padded batches (fused.py). The weights never exist.
+               A narrow window over a long sequence is cut into chunks first (windowed.py).
+    packed     variable-length flash attention, for batches without padding (packed.py).
 
 `attention` takes the fused path unless the weights or another score function are asked for.
 What a query may not see has weight exactly 0, and a query that may see nothing gives zeros, on every path.
@@ -14,24 +15,20 @@ What a query may not see has weight exactly 0, and a query that may see nothing 
 B batch · H heads · G key/value heads (H a multiple of G) · T queries · S keys · K key width · V value width
 """
 
-from contextlib import nullcontext
-from functools import partial
 from typing import Literal, overload
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from manyheads.errors import TensorError
-from manyheads.nn.masks import Window, narrow, window_mask
+from manyheads.nn.fused import fused_attention
+from manyheads.nn.masks import Window, narrow, trim, within
 from manyheads.nn.scores import DotProduct, Score, scaled_dot
+from manyheads.nn.windowed import windowed_applies, windowed_attention
 
-__all__ = ["attention", "explicit_attention", "fused_attention"]
-
-# cuDNN's kernel gives garbage, and NaN gradients, for a query that may attend to nothing.
-SAFE_WITH_MASK = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+__all__ = ["attention", "explicit_attention"]
 
 
 @overload
@@ -70,8 +67,9 @@ def attention(
     check_mask(mask, (*q.shape[:3], k.shape[2]))
     bounds = trim(narrow(window, causal), q.shape[2], k.shape[2])
     if isinstance(score, DotProduct) and not return_weights:
-        return fused_attention(q, k, v, mask=mask, window=bounds, scale=score.scale, dropout=dropout)
-    mask = within(mask, bounds, q, k)
+        fused = windowed_attention if windowed_applies(q, k, mask, bounds) else fused_attention
+        return fused(q, k, v, mask=mask, window=bounds, scale=score.scale, dropout=dropout)
+    mask = within(mask, bounds, q.shape[2], k.shape[2], q.device)
     out, weights = explicit_attention(q, k, v, mask=mask, score=score, dropout=dropout)
     return (out, weights) if return_weights else out
 
@@ -90,25 +88,6 @@ def explicit_attention(
     scores = score(q, share_heads(k, heads))
     weights = masked_softmax(scores, mask)
     return F.dropout(weights, dropout) @ share_heads(v, heads), weights
-
-
-def fused_attention(
-    q: Float[Tensor, "B H T K"],
-    k: Float[Tensor, "B G S K"],
-    v: Float[Tensor, "B G S V"],
-    *,
-    mask: Bool[Tensor, "..."] | None = None,
-    window: Window = (None, None),
-    scale: float | None = None,
-    dropout: float = 0.0,
-) -> Float[Tensor, "B H T V"]:
-    """The same in one kernel, for dot-product scores. A plain causal window needs no mask in memory."""
-    sdpa = partial(F.scaled_dot_product_attention, scale=scale, enable_gqa=q.shape[1] != k.shape[1])
-    if mask is None and window == (None, 0) and q.shape[2] == k.shape[2]:
-        return sdpa(q, k, v, dropout_p=dropout, is_causal=True)
-    mask = within(mask, window, q, k)
-    with sdpa_kernel(SAFE_WITH_MASK) if mask is not None and q.is_cuda else nullcontext():
-        return sdpa(q, k, v, mask, dropout)
 
 
 def masked_softmax(scores: Float[Tensor, "B H T S"], mask: Bool[Tensor, "..."] | None) -> Float[Tensor, "B H T S"]:
@@ -130,37 +109,25 @@ def share_heads(x: Float[Tensor, "B G S K"], heads: int) -> Float[Tensor, "B H S
     return x if groups == heads else x.repeat_interleave(heads // groups, dim=1)
 
 
-def trim(window: Window, queries: int, keys: int) -> Window:
-    """The window without sides that reach beyond the sequence: they forbid nothing."""
-    left, right = window
-    return (
-        None if left is None or left >= keys - 1 else left,
-        None if right is None or right >= queries - 1 else right,
-    )
-
-
-def within(mask: Bool[Tensor, "..."] | None, window: Window, q: Tensor, k: Tensor) -> Bool[Tensor, "..."] | None:
-    """`mask` and `window` as one mask; None if neither forbids anything."""
-    if window == (None, None):
-        return mask
-    band = window_mask(q.shape[2], k.shape[2], window=window, device=q.device)
-    return band if mask is None else mask & band
-
-
 def check_heads(q: Tensor, k: Tensor, v: Tensor) -> None:
     """Shapes that fit, or one error that shows all three."""
-    shapes = f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
     if not q.ndim == k.ndim == v.ndim == 4:
         raise TensorError(
-            f"attention takes q (B,H,T,K), k (B,G,S,K) and v (B,G,S,V), got {shapes}",
+            f"attention takes q (B,H,T,K), k (B,G,S,K) and v (B,G,S,V), got {shapes(q, k, v)}",
             hint="heads come before positions: x.view(B, T, H, K).transpose(1, 2)",
         )
     if q.shape[3] != k.shape[3] or k.shape[:3] != v.shape[:3] or q.shape[0] != k.shape[0]:
-        raise TensorError(f"q and k must agree in batch and width, k and v in batch, heads and length, got {shapes}")
+        raise TensorError(
+            f"q and k must agree in batch and width, k and v in batch, heads and length, got {shapes(q, k, v)}"
+        )
     if q.shape[1] % k.shape[1]:
-        raise TensorError(f"query heads must be a multiple of key/value heads, got {shapes}")
+        raise TensorError(f"query heads must be a multiple of key/value heads, got {shapes(q, k, v)}")
     if not q.dtype == k.dtype == v.dtype or not q.is_floating_point():
         raise TensorError(f"q, k and v must be of one floating-point dtype, got {q.dtype}, {k.dtype}, {v.dtype}")
+
+
+def shapes(q: Tensor, k: Tensor, v: Tensor) -> str:
+    return f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
 
 
 def check_mask(mask: Tensor | None, scores: tuple[int, ...]) -> None:

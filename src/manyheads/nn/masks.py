@@ -75,3 +75,22 @@ def narrow(window: Window | None, causal: bool) -> Window:
     """Causality is a window whose right side is 0: the two as one window."""
     left, right = (None, None) if window is None else check_window(window)
     return (left, 0) if causal else (left, right)
+
+
+def trim(window: Window, queries: int, keys: int) -> Window:
+    """The window without sides that reach beyond the sequence: they forbid nothing."""
+    left, right = window
+    return (
+        None if left is None or left >= keys - 1 else left,
+        None if right is None or right >= queries - 1 else right,
+    )
+
+
+def within(
+    mask: Bool[Tensor, "..."] | None, window: Window, queries: int, keys: int, device: torch.device
+) -> Bool[Tensor, "..."] | None:
+    """`mask` and `window` as one mask; None if neither forbids anything."""
+    if window == (None, None):
+        return mask
+    band = window_mask(queries, keys, window=window, device=device)
+    return band if mask is None else mask & band

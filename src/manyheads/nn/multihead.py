@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from manyheads.errors import OptionError, TensorError, choose
 from manyheads.nn.attention import attention
 from manyheads.nn.cache import KeyValue, KeyValueCache
-from manyheads.nn.layout import Layout, Packed, Padded
+from manyheads.nn.layout import Layout, Packed
 from manyheads.nn.masks import Window, check_window
 from manyheads.nn.packed import packed_attention
 from manyheads.nn.probability import check_probability
@@ -107,10 +107,9 @@ class MultiHeadAttention(nn.Module):
         cache           keys and values of the tokens before x, to which those of x are added
         return_weights  also give the weights of every head. The output stays the same.
         """
-        layout = layout or Padded.like(x)
         check_sequence("x", x, layout, self.input.in_features)
         if memory is None:
-            q, k, v = self.input(x).split(self.sizes, dim=-1)
+            q, k, v = self.input(x).split_with_sizes(self.sizes, dim=-1)
             k, v = self._keys_values(k, v, layout)
             if cache is not None:
                 k, v = cache.append(k, v)
@@ -124,9 +123,8 @@ class MultiHeadAttention(nn.Module):
 
     def keys_values(self, memory: Float[Tensor, "*memory D"], layout: Layout | None = None) -> KeyValue:
         """What cross-attention reads of a memory, computed once to be read at many steps."""
-        layout = layout or Padded.like(memory)
         check_sequence("memory", memory, layout, self.input.in_features)
-        k, v = F.linear(memory, *self._halves()[1]).split(self.sizes[1:], dim=-1)
+        k, v = F.linear(memory, *self._halves()[1]).split_with_sizes(self.sizes[1:], dim=-1)
         return self._keys_values(k, v, layout)
 
     def _halves(self) -> list[tuple[Tensor, Tensor | None]]:
@@ -135,21 +133,21 @@ class MultiHeadAttention(nn.Module):
         biases = (None, None) if self.input.bias is None else self.input.bias.split(cut)
         return list(zip(self.input.weight.split(cut), biases, strict=True))
 
-    def _queries(self, q: Tensor, layout: Layout) -> Tensor:
+    def _queries(self, q: Tensor, layout: Layout | None) -> Tensor:
         q = self.query_norm(q.unflatten(-1, (self.heads, -1)))
-        return heads_first(self.rotate(q, layout.positions), layout)
+        return heads_first(self.rotate(q, layout and layout.positions), layout)
 
-    def _keys_values(self, k: Tensor, v: Tensor, layout: Layout) -> KeyValue:
+    def _keys_values(self, k: Tensor, v: Tensor, layout: Layout | None) -> KeyValue:
         k = self.key_norm(k.unflatten(-1, (self.kv_heads, -1)))
         v = v.unflatten(-1, (self.kv_heads, -1))
-        return KeyValue(heads_first(self.rotate(k, layout.positions), layout), heads_first(v, layout))
+        return KeyValue(heads_first(self.rotate(k, layout and layout.positions), layout), heads_first(v, layout))
 
     def _attend(
         self,
         q: Tensor,
         k: Tensor,
         v: Tensor,
-        layout: Layout,
+        layout: Layout | None,
         memory_layout: Layout | None,
         mask: Tensor | None,
         return_weights: bool,
@@ -171,7 +169,7 @@ class MultiHeadAttention(nn.Module):
         return f"heads={self.heads}{grouped}, key_width={self.key_width}, value_width={self.value_width}"
 
 
-def heads_first(x: Tensor, layout: Layout) -> Tensor:
+def heads_first(x: Tensor, layout: Layout | None) -> Tensor:
     """(B, T, H, K) to (B, H, T, K); packed stays (N, H, K)."""
     return x if isinstance(layout, Packed) else x.transpose(1, 2)
 
@@ -219,7 +217,7 @@ def check_size(name: str, size: int) -> int:
     return size
 
 
-def check_sequence(name: str, x: Tensor, layout: Layout, width: int) -> None:
+def check_sequence(name: str, x: Tensor, layout: Layout | None, width: int) -> None:
     wanted = ("packed (N, D)", 2) if isinstance(layout, Packed) else ("padded (B, T, D)", 3)
     if x.ndim != wanted[1] or x.shape[-1] != width:
         raise TensorError(

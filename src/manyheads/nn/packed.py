@@ -14,7 +14,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.attention.varlen import varlen_attn
 
-from manyheads.nn.attention import explicit_attention, fused_attention
+from manyheads.nn.attention import explicit_attention
+from manyheads.nn.fused import fused_attention
 from manyheads.nn.layout import Packed
 from manyheads.nn.masks import Window, band_mask, narrow
 from manyheads.nn.scores import DotProduct, Score, scaled_dot

@@ -45,8 +45,11 @@ class Rotary(nn.Module):
             )
         self.axes, self.base, self.interleaved = axes, base, interleaved
 
-    def forward(self, x: Float[Tensor, "*batch H K"], positions: Int[Tensor, "*shape"]) -> Float[Tensor, "*batch H K"]:
-        """`positions` has the shape of x without heads and width (batch sizes may broadcast); with several axes, (…, A)."""
+    def forward(
+        self, x: Float[Tensor, "*batch H K"], positions: Int[Tensor, "*shape"] | None = None
+    ) -> Float[Tensor, "*batch H K"]:
+        """`positions` broadcast to x without heads and width; with several axes they are (…, A). None = 0, 1, 2 …"""
+        positions = torch.arange(x.shape[-3], device=x.device) if positions is None else positions
         width = x.shape[-1] // self.axes
         each = (positions,) if self.axes == 1 else positions.unbind(-1)
         parts = [
@@ -62,5 +65,7 @@ class Rotary(nn.Module):
 class NoRotation(nn.Module):
     """Stands where a `Rotary` could: leaves queries and keys as they are."""
 
-    def forward(self, x: Float[Tensor, "*batch H K"], positions: Int[Tensor, "*shape"]) -> Float[Tensor, "*batch H K"]:
+    def forward(
+        self, x: Float[Tensor, "*batch H K"], positions: Int[Tensor, "*shape"] | None = None
+    ) -> Float[Tensor, "*batch H K"]:
         return x

@@ -1,0 +1,54 @@
+"""Attention in one kernel: PyTorch's scaled_dot_product_attention, told no more than it needs to know.
+
+B batch · H heads · G key/value heads · T queries · S keys · K key width · V value width
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from manyheads.nn.masks import Window, within
+
+__all__ = ["fused_attention"]
+
+# Every backend but cuDNN's, which gives garbage, and NaN gradients, for a query that may attend to nothing.
+SAFE_WITH_MASK = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+
+
+def fused_attention(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B G S K"],
+    v: Float[Tensor, "B G S V"],
+    *,
+    mask: Bool[Tensor, "..."] | None = None,
+    window: Window = (None, None),
+    scale: float | None = None,
+    dropout: float = 0.0,
+) -> Float[Tensor, "B H T V"]:
+    """The same in one kernel, for dot-product scores. A plain causal window needs no mask in memory."""
+    grouped = q.shape[1] != k.shape[1]
+    if mask is None and window == (None, 0) and q.shape[2] == k.shape[2]:
+        return F.scaled_dot_product_attention(q, k, v, None, dropout, True, scale=scale, enable_gqa=grouped)
+    mask = within(mask, window, q.shape[2], k.shape[2], q.device)
+    with without_cudnn() if mask is not None and q.is_cuda else nullcontext():
+        return F.scaled_dot_product_attention(q, k, v, mask, dropout, scale=scale, enable_gqa=grouped)
+
+
+def without_cudnn() -> AbstractContextManager[Any]:
+    """Where a mask is given, keep to `SAFE_WITH_MASK`."""
+    # torch.compile knows sdpa_kernel alone. Run eagerly it costs 20 µs a call, as much as launching all of attention.
+    return sdpa_kernel(SAFE_WITH_MASK) if torch.compiler.is_compiling() else CudnnOff()
+
+
+class CudnnOff(AbstractContextManager[None]):
+    def __enter__(self) -> None:
+        self.was_on = torch.backends.cuda.cudnn_sdp_enabled()
+        torch.backends.cuda.enable_cudnn_sdp(False)
+
+    def __exit__(self, *_: object) -> None:
+        torch.backends.cuda.enable_cudnn_sdp(self.was_on)
