@@ -8,7 +8,7 @@ Nothing here imports torch.
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -128,8 +128,14 @@ def resolve(name: str, seen: tuple[str, ...] = ()) -> Table:
     if name in seen:
         raise OptionError(f"a recipe must not extend itself, got {' → '.join((*seen, name))}")
     tables = read_tables(name)
-    parent = tables.pop("extends", None)
-    return tables if parent is None else merge(resolve(parent, (*seen, name)), tables)
+    if "extends" not in tables:
+        return tables
+    parent = tables.pop("extends")
+    if not isinstance(parent, str):
+        raise OptionError(f"{name}: extends must be the name of a recipe, got {parent!r}")
+    if parent.endswith(".toml"):
+        parent = str(Path(name).parent / parent)  # a file names its neighbours
+    return merge(resolve(parent, (*seen, name)), tables)
 
 
 def read_tables(name: str) -> Table:
@@ -163,15 +169,22 @@ def merge(below: Table, above: Table) -> Table:
 
 def build_recipe(tables: Table, where: str) -> Recipe:
     """Sections from plain values; every fault of every section in one error."""
-    faults = []
+    refuse(list(table_faults(tables)), where)
+    sections: Any = {name: build_section(name, tables.get(name, {}), where) for name in SECTIONS}
+    return Recipe(tables.get("description", ""), **sections)
+
+
+def table_faults(tables: Table) -> Iterator[str]:
     for name, table in tables.items():
-        if name in SECTIONS and isinstance(table, dict):
-            faults += SECTIONS[name].faults(table, prefix=f"{name}.")
-        elif name != "description" or not isinstance(table, str):
-            faults.append(f"{name} is not a section of a recipe: {did_you_mean(name, [*SECTIONS, 'description'])}")
-    refuse(faults, where)
-    description = tables.get("description", "")
-    return Recipe(description, **{name: build_section(name, tables.get(name, {}), where) for name in SECTIONS})  # type: ignore[arg-type]
+        if name == "description":
+            if not isinstance(table, str):
+                yield f"description must be text, got {table!r}"
+        elif name not in SECTIONS:
+            yield f"{name} is not a section of a recipe: {did_you_mean(name, [*SECTIONS, 'description'])}"
+        elif not isinstance(table, dict):
+            yield f"{name} must be a section, [{name}], got {table!r}"
+        else:
+            yield from SECTIONS[name].faults(table, prefix=f"{name}.")
 
 
 def build_section(name: str, table: Table, where: str) -> Section:

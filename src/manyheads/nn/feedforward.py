@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from manyheads.errors import choose
 from manyheads.nn.probability import check_probability
+from manyheads.nn.unchanged import unchanged
 
 __all__ = ["ACTIVATIONS", "Activation", "FeedForward", "swiglu"]
 
@@ -48,7 +49,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.activation = choose("activation", activation, ACTIVATIONS)
         self.up = nn.Linear(width, hidden * self.activation.inputs, bias=bias)
-        self.dropout = nn.Dropout(check_probability("dropout", dropout)) if dropout else nn.Identity()
+        self.dropout = nn.Dropout(check_probability("dropout", dropout)) if dropout else unchanged
         self.down = nn.Linear(hidden, width, bias=bias)
 
     def forward(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:

@@ -21,8 +21,9 @@ from manyheads.nn.layout import Layout, Packed
 from manyheads.nn.masks import Window, check_window
 from manyheads.nn.packed import packed_attention
 from manyheads.nn.probability import check_probability
-from manyheads.nn.rotary import NoRotation, Rotary
+from manyheads.nn.rotary import Rotary
 from manyheads.nn.scores import Additive, Score, dot, scaled_dot
+from manyheads.nn.unchanged import unchanged
 
 __all__ = ["MultiHeadAttention"]
 
@@ -70,9 +71,9 @@ class MultiHeadAttention(nn.Module):
         self.sizes = (heads * self.key_width, self.kv_heads * self.key_width, self.kv_heads * self.value_width)
         self.input = nn.Linear(width, sum(self.sizes), bias=bias)
         self.output = nn.Linear(heads * self.value_width, width, bias=bias if output_bias is None else output_bias)
-        self.query_norm = nn.RMSNorm(self.key_width) if qk_norm else nn.Identity()
-        self.key_norm = nn.RMSNorm(self.key_width) if qk_norm else nn.Identity()
-        self.rotate = rotary or NoRotation()
+        self.query_norm = nn.RMSNorm(self.key_width) if qk_norm else unchanged
+        self.key_norm = nn.RMSNorm(self.key_width) if qk_norm else unchanged
+        self.rotate = rotary or unchanged
         self.score = build_score(score, heads, self.key_width)
 
     @overload

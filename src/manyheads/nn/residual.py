@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from manyheads.errors import choose
 from manyheads.nn.layout import Layout
 from manyheads.nn.probability import check_probability
+from manyheads.nn.unchanged import unchanged
 
-__all__ = ["DropPath", "PostNorm", "PreNorm", "Residual", "drop_path", "make_norm"]
+__all__ = ["DropPath", "PostNorm", "PreNorm", "Residual", "make_norm"]
 
 Layer = Callable[[Tensor], Tensor]
 
@@ -22,11 +23,6 @@ Layer = Callable[[Tensor], Tensor]
 def make_norm(kind: str, width: int, eps: float) -> nn.Module:
     """ "layer" or "rms"."""
     return choose("normaliser", kind, {"layer": nn.LayerNorm, "rms": nn.RMSNorm})(width, eps=eps)
-
-
-def drop_path(x: Float[Tensor, "*batch D"], layout: Layout, keep: Float[Tensor, " B"]) -> Float[Tensor, "*batch D"]:
-    """x times one factor a sequence."""
-    return x * layout.spread(keep).to(x.dtype)
 
 
 class DropPath(nn.Module):
@@ -40,11 +36,11 @@ class DropPath(nn.Module):
         self.probability = check_probability("drop_path", probability)
 
     def forward(self, x: Float[Tensor, "*batch D"], layout: Layout) -> Float[Tensor, "*batch D"]:
-        if not self.training or self.probability == 0.0:
+        if not self.training:
             return x
         kept = 1.0 - self.probability
         keep = torch.full((layout.batch,), kept, device=x.device).bernoulli() / kept
-        return drop_path(x, layout, keep)
+        return x * layout.spread(keep).to(x.dtype)
 
 
 class Residual(nn.Module):
@@ -53,8 +49,8 @@ class Residual(nn.Module):
     def __init__(self, norm: Callable[[], nn.Module], *, dropout: float = 0.0, drop_path: float = 0.0) -> None:
         super().__init__()
         self.norm = norm()
-        self.dropout = nn.Dropout(check_probability("dropout", dropout))
-        self.drop_path = DropPath(drop_path)
+        self.dropout = nn.Dropout(check_probability("dropout", dropout)) if dropout else unchanged
+        self.drop_path = DropPath(drop_path) if drop_path else unchanged
 
     def _add(self, x: Tensor, y: Tensor, layout: Layout) -> Tensor:
         return x + self.drop_path(self.dropout(y), layout)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from manyheads.errors import OptionError
 from manyheads.nn.positions import angles
 
-__all__ = ["NoRotation", "Rotary", "rotate"]
+__all__ = ["Rotary", "rotate"]
 
 
 def rotate(
@@ -60,12 +60,3 @@ class Rotary(nn.Module):
 
     def extra_repr(self) -> str:
         return f"axes={self.axes}, base={self.base}, interleaved={self.interleaved}"
-
-
-class NoRotation(nn.Module):
-    """Stands where a `Rotary` could: leaves queries and keys as they are."""
-
-    def forward(
-        self, x: Float[Tensor, "*batch H K"], positions: Int[Tensor, "*shape"] | None = None
-    ) -> Float[Tensor, "*batch H K"]:
-        return x

@@ -1,0 +1,105 @@
+"""The command line, as a process: what it prints, where, and with which status."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from manyheads import Transformer, __version__, load_recipe, recipe_names
+
+
+def manyheads(*arguments, **options):
+    command = [sys.executable, "-m", "manyheads", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
+
+
+def test_flops_as_a_table():
+    result = manyheads("flops", "paper/base", "--batch", "32", "--length", "50")
+    assert result.returncode == 0
+    assert result.stderr == ""
+    assert "65,144,832" in result.stdout
+    assert "105,607,987,200" in result.stdout
+    assert "feed-forward" in result.stdout
+
+
+def test_flops_as_json_is_what_the_model_has():
+    result = manyheads("flops", "tiny", "--json", "--set", "model.layers=3", "--set", "model.norm=post")
+    counted = json.loads(result.stdout)
+    recipe = load_recipe("tiny", {"model.layers": 3, "model.norm": "post"})
+    model = Transformer(recipe.model, recipe.data.vocabulary)
+    assert counted["parameters"]["total"] == sum(p.numel() for p in model.parameters())
+    assert set(counted["multiply_adds"]) == set(counted["parameters"])
+    assert counted["multiply_adds"]["total"] == sum(v for k, v in counted["multiply_adds"].items() if k != "total")
+
+
+def test_recipes_lists_every_preset():
+    result = manyheads("recipes")
+    assert result.returncode == 0
+    assert [line.split()[0] for line in result.stdout.splitlines() if not line.startswith(" ")] == recipe_names()
+
+
+def test_what_recipes_show_prints_is_the_recipe_again(tmp_path):
+    path = tmp_path / "again.toml"
+    path.write_text(manyheads("recipes", "show", "paper/big").stdout)
+    assert load_recipe(str(path)) == load_recipe("paper/big")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "hint"),
+    [
+        (["flosp"], 'Unknown command "flosp"', "hint: `manyheads --help`"),
+        (["flops"], "RECIPE", "hint: `manyheads flops --help`"),
+        (["flops", "tiny", "--btach", "3"], "--btach", "hint: `manyheads flops --help`"),
+        (["flops", "tiny", "--batch", "0"], "--batch", "hint: `manyheads flops --help`"),
+        (["flops", "tiny", "--batch", "many"], "--batch", "hint: `manyheads flops --help`"),
+        (["flops", "tinny"], "got 'tinny'", "hint: did you mean 'tiny'?"),
+        (
+            ["flops", "tiny", "--set", "width=3"],
+            "--set takes section.key=value, got 'width=3'",
+            "hint: --set model.width=256",
+        ),
+        (["flops", "tiny", "--set", "model.width"], "--set takes section.key=value", "hint: --set model.width=256"),
+        (["recipes", "show", "nothing.toml"], "there is no such file", ""),
+    ],
+)
+def test_refusals_are_short_and_exit_with_2(arguments, error, hint):
+    result = manyheads(*arguments)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert error in result.stderr
+    assert hint in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_no_colour_and_no_control_codes_when_not_on_a_terminal():
+    assert "\x1b" not in manyheads("flops", "tiny").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--help"], ["flops", "--help"], ["recipes", "--help"], ["recipes", "show", "--help"]]
+)
+def test_help_begins_with_examples_and_never_waits_for_torch(arguments):
+    code = f"""
+import sys
+from manyheads.cli.main import main
+try:
+    main({arguments})
+except SystemExit as stop:
+    assert not stop.code, stop.code
+sys.exit("torch" in sys.modules)
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0
+    assert "Usage: manyheads" in result.stdout
+
+
+def test_version():
+    assert manyheads("--version").stdout.strip() == __version__
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    line = f"{sys.executable} -m manyheads recipes | head -1"
+    result = subprocess.run(["bash", "-c", f"set -o pipefail; {line}"], capture_output=True, text=True, timeout=60)
+    assert result.stderr == ""
