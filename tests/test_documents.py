@@ -72,7 +72,7 @@ def test_the_table_of_the_readme_is_what_was_measured(line, file, case):
     assert row in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("path", DOCUMENTS + [ROOT / "CONTRIBUTING.md"], ids=lambda p: p.name)
+@pytest.mark.parametrize("path", [*DOCUMENTS, ROOT / "CONTRIBUTING.md"], ids=lambda p: p.name)
 def test_links_and_files_that_documents_name_are_there(path):
     text = path.read_text(encoding="utf-8")
     links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]

@@ -151,3 +151,27 @@ def test_a_captured_packed_step_can_be_replayed():
         offsets.copy_(torch.tensor([0, *lengths], device="cuda").cumsum(0))
         graph.replay()
         torch.testing.assert_close(out, step(), atol=1e-2, rtol=1e-2)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_training_step_never_waits_for_the_gpu(packed):
+    config = TransformerConfig(
+        width=128, heads=4, layers=2, feedforward=256, norm="pre", drop_path=0.1, positions="rotary"
+    )
+    model = Transformer(config, 100).cuda().bfloat16()
+    layout = Packed.from_lengths([9, 30, 4], "cuda")
+    ids = torch.randint(1, 100, (43,), device="cuda")
+    padded = layout.pad(ids)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        logits = model(ids, ids, layout, layout) if packed else model(padded, padded)
+        logits.float().square().mean().backward()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def test_narrow_windows_in_chunks():
+    q, k, v = (random(2, 4, 700, 64, dtype=torch.bfloat16, seed=s) for s in range(3))
+    mask = (torch.arange(700, device="cuda") < torch.tensor([700, 300], device="cuda")[:, None])[:, None, None]
+    out = attention(q, k, v, mask=mask, window=(20, 9))
+    assert_same(out, reference(q, k, v, mask=mask, window=(20, 9)), (q, k, v), torch.bfloat16)

@@ -6,8 +6,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
 
-from manyheads import Transformer, TransformerConfig
+from manyheads import OptionError, TensorError, Transformer, TransformerConfig
 from manyheads.models import PADDING
 from manyheads.nn import Packed, Padded
 
@@ -253,3 +254,54 @@ def test_a_layout_of_ones_own_overrides_the_padding_id():
     ids = torch.tensor([[3, PADDING, 5]])
     seen = model.encode(ids, Padded.like(ids)).states[0]
     assert not torch.allclose(seen, model.encode(ids).states[0])
+
+
+IDS = torch.ones(2, 5, dtype=torch.int64)
+REFUSED = {
+    "source must be padded (B, T) with at least one token, got (2, 0)": lambda m: m(IDS[:, :0], IDS),
+    "target must be padded (B, T) with at least one token, got (2, 0)": lambda m: m(IDS, IDS[:, :0]),
+    "source must be padded (B, T) with at least one token, got (0, 5)": lambda m: m(IDS[:0], IDS[:0]),
+    "source must be padded (B, T) with at least one token, got (5,)": lambda m: m(IDS[0], IDS),
+    "source must be packed (N) with at least one token, got (2, 5)": lambda m: m(IDS, IDS, Packed.from_lengths([5, 5])),
+    "source must be ids of dtype int64 or int32, got torch.float32": lambda m: m(IDS.float(), IDS),
+    "tokens must be padded (B, T) with at least one token, got (2, 0)": lambda m: m.step(
+        IDS[:, :0], m.start(m.encode(IDS))
+    ),
+    "learned positions end at 4, got a sequence of 5 tokens": lambda m: m(IDS, IDS),
+}
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("call", REFUSED.values(), ids=REFUSED)
+def test_what_is_no_sentence_is_refused(call, request):
+    with pytest.raises(TensorError) as error:
+        call(build(positions="learned", max_length=4 if "learned" in request.node.callspec.id else 9))
+    assert error.value.message == request.node.callspec.id
+
+
+def test_vocabularies_that_cannot_be():
+    with pytest.raises(OptionError, match="a vocabulary needs at least one word, got 0 source"):
+        Transformer(SMALL, 0)
+    with pytest.raises(OptionError, match="tie = 'all' needs one joint vocabulary, got 11 source and 13 target"):
+        Transformer(SMALL, (11, 13))
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    "options", [{}, {"positions": "rotary", "norm": "pre", "window": (1, 1), "drop_path": 0.2}], ids=str
+)
+def test_no_value_of_a_tensor_is_ever_read(packed, options):
+    """Fake tensors have shapes and dtypes but no values: whoever looks at one fails."""
+    sources, targets = draw_pairs([(7, 5), (3, 4)])
+    given = (torch.cat(sources), torch.cat(targets), Packed.from_lengths([7, 3]), Packed.from_lengths([5, 4]))
+    with FakeTensorMode(allow_non_fake_inputs=True) as fake:
+        model = Transformer(replace(SMALL, **options), WORDS)
+        if packed:
+            layouts = [
+                Packed(*(fake.from_tensor(x) for x in (p.offsets, p.rows, p.positions)), p.longest) for p in given[2:]
+            ]
+            logits = model(fake.from_tensor(given[0]), fake.from_tensor(given[1]), *layouts)
+        else:
+            logits = model(fake.from_tensor(pad(sources)), fake.from_tensor(pad(targets)))
+        logits.sum().backward()

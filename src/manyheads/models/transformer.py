@@ -17,7 +17,7 @@ from manyheads.models.config import TransformerConfig
 from manyheads.models.initialise import initialise
 from manyheads.models.parts import Embedding, build_decoder, build_encoder
 from manyheads.nn import DecoderCache, Layout, Memory, Padded
-from manyheads.nn.layout import check_not_empty
+from manyheads.nn.layout import check_ids
 
 __all__ = ["PADDING", "Transformer"]
 
@@ -53,7 +53,7 @@ class Transformer(nn.Module):
         self, source: Int[Tensor, "*source"], layout: Layout | None = None, weights: list[Tensor] | None = None
     ) -> Memory:
         """What the decoder reads. Without a layout, id 0 is padding."""
-        check_not_empty(source, "source")
+        check_ids("source", source, layout)
         layout = layout or Padded.like(source, keep=source != PADDING)
         states = self.encoder.states(self.source(source, layout), layout, weights)
         if self.config.cross == "last":
@@ -72,7 +72,7 @@ class Transformer(nn.Module):
 
         Padding behind a target needs no mask: no token before it ever looks there.
         """
-        check_not_empty(target, "target")
+        check_ids("target", target, layout)
         layout = layout or Padded.like(target)
         x = self.target(target, layout)
         x = self.decoder(x, layout, memory.states, memory.layout, None, weights, cross_weights)
@@ -90,7 +90,7 @@ class Transformer(nn.Module):
         cross_weights: list[Tensor] | None = None,
     ) -> Float[Tensor, "B T W"]:
         """Logits of the token after each of `tokens`, which follow those that the cache has seen."""
-        check_not_empty(tokens, "tokens")
+        check_ids("tokens", tokens, None)
         layout = Padded.like(tokens, start=cache.length)
         x = self.target(tokens, layout)
         x = self.decoder(x, layout, cache.memory, cache.memory_layout, cache.past, weights, cross_weights)

@@ -136,6 +136,10 @@ def check_lengths(lengths: Sequence[int]) -> Sequence[int]:
     return lengths
 
 
-def check_not_empty(ids: Shaped[Tensor, "..."], name: str) -> None:
-    if ids.numel() == 0:
-        raise TensorError(f"a batch needs at least one token, got {name} of shape {tuple(ids.shape)}")
+def check_ids(name: str, ids: Shaped[Tensor, "..."], layout: Layout | None) -> None:
+    """Whole numbers, at least one of them, in the shape that the layout calls for."""
+    wanted = ("packed (N)", 1) if isinstance(layout, Packed) else ("padded (B, T)", 2)
+    if ids.ndim != wanted[1] or ids.numel() == 0:
+        raise TensorError(f"{name} must be {wanted[0]} with at least one token, got {tuple(ids.shape)}")
+    if ids.dtype not in (torch.int64, torch.int32):
+        raise TensorError(f"{name} must be ids of dtype int64 or int32, got {ids.dtype}")

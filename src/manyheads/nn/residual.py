@@ -53,7 +53,9 @@ class Residual(nn.Module):
         self.drop_path = DropPath(drop_path) if drop_path else unchanged
 
     def _add(self, x: Tensor, y: Tensor, layout: Layout) -> Tensor:
-        return x + self.drop_path(self.dropout(y), layout)
+        if self.training:
+            y = self.drop_path(self.dropout(y), layout)
+        return x + y
 
 
 class PreNorm(Residual):
