@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# One process a core, one thread a process: two busy processes with two threads each slow one another to a crawl.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 SHAPES := --jaxtyping-packages=manyheads.nn,manyheads.models.transformer,manyheads.models.parts,beartype.beartype
 
 .PHONY: help setup test test-fast lint format bench clean
@@ -23,11 +25,11 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 test: lint
-	$(BIN)/python -m pytest $(SHAPES) -m "not plain"
-	$(BIN)/python -m pytest -m plain
+	$(PYTEST) $(SHAPES) -m "not plain"
+	$(PYTEST) -m plain
 
 test-fast: $(READY)
-	$(BIN)/python -m pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
 lint: $(READY)
 	$(BIN)/ruff check

@@ -52,8 +52,7 @@ def test_cached_equals_uncached(options):
     mha, x = build(causal=True, **options), torch.randn(2, 9, WIDTH)
     cache, steps = KeyValueCache(), []
     for start, stop in [(0, 1), (1, 2), (2, 5), (5, 6), (6, 9)]:
-        part = x[:, start:stop]
-        steps.append(mha(part, layout=Padded.like(part, start=start), cache=cache))
+        steps.append(mha(x[:, start:stop], cache=cache))
     close(torch.cat(steps, dim=1), mha(x))
     assert cache.length == 9
 
@@ -65,9 +64,7 @@ def test_a_cache_follows_its_beams(options):
     cache = KeyValueCache()
     mha(x[:, :20], cache=cache)
     cache.select(rows)
-    rest = x[rows, 20:]
-    continued = mha(rest, layout=Padded.like(rest, start=20), cache=cache)
-    close(continued, mha(x[rows])[:, 20:])
+    close(mha(x[rows, 20:], cache=cache), mha(x[rows])[:, 20:])
 
 
 @every_option

@@ -82,6 +82,10 @@ CALLED = {
     "padded queries attend to a padded memory, got a packed memory_layout": lambda: MHA(
         X, MHA.keys_values(X), memory_layout=Packed.from_lengths([5, 5])
     ),
+    "a cache is for self-attention, got one together with a memory": lambda: MHA(X, X, cache=KeyValueCache()),
+    "a cache grows by columns of a padded batch, got a packed layout": lambda: MHA(
+        torch.zeros(10, 8), layout=Packed.from_lengths([5, 5]), cache=KeyValueCache()
+    ),
     "learned positions end at 4, got a sequence of 5 tokens": lambda: LearnedPositions(4, 8)(X, Padded.like(X)),
 }
 

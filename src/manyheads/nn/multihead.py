@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from manyheads.errors import OptionError, TensorError, choose
 from manyheads.nn.attention import attention
 from manyheads.nn.cache import KeyValue, KeyValueCache
-from manyheads.nn.layout import Layout, Packed
+from manyheads.nn.layout import Layout, Packed, Padded
 from manyheads.nn.masks import Window, check_window
 from manyheads.nn.packed import packed_attention
 from manyheads.nn.probability import check_probability
@@ -102,13 +102,16 @@ class MultiHeadAttention(nn.Module):
         """
         x               (B, T, D), or packed (N, D) with its layout
         memory          what to attend to: a sequence like x, or its `keys_values` computed before; None = x
-        layout          padding and positions of x; None = no padding, positions from 0
+        layout          padding and positions of x; None = no padding, positions counted on from the cache or from 0
         memory_layout   the same for the memory
-        mask            what else is forbidden: True = may attend, broadcasts to (B, H, T, S)
+        mask            True = may attend, beside what padding, causality and window allow; broadcasts to (B, H, T, S)
         cache           keys and values of the tokens before x, to which those of x are added
         return_weights  also give the weights of every head. The output stays the same.
         """
         check_sequence("x", x, layout, self.input.in_features)
+        if cache is not None:
+            check_cache(layout, memory)
+            layout = layout or Padded.like(x, start=cache.length)
         if memory is None:
             q, k, v = self.input(x).split_with_sizes(self.sizes, dim=-1)
             k, v = self._keys_values(k, v, layout)
@@ -225,6 +228,16 @@ def check_sequence(name: str, x: Tensor, layout: Layout | None, width: int) -> N
             f"{name} must be {wanted[0]} with D = {width}, got {tuple(x.shape)}",
             hint="a packed batch comes with its layout: Packed.from_lengths([5, 3])",
         )
+
+
+def check_cache(layout: Layout | None, memory: object) -> None:
+    if memory is not None:
+        raise TensorError(
+            "a cache is for self-attention, got one together with a memory",
+            hint="a memory does not grow: compute its keys_values once and pass them as the memory",
+        )
+    if isinstance(layout, Packed):
+        raise TensorError("a cache grows by columns of a padded batch, got a packed layout")
 
 
 def check_packed(layout: Layout | None, mask: Tensor | None) -> Packed:
