@@ -133,6 +133,18 @@ def test_a_recipe_cannot_extend_itself(write):
         load_recipe(path)
 
 
+def test_nor_by_a_detour(tmp_path, write):
+    path = write(f'extends = "../{tmp_path.name}/mine.toml"')
+    with pytest.raises(OptionError, match="must not extend itself"):
+        load_recipe(path)
+
+
+@pytest.mark.parametrize("key", ["description.x", "description", "width", ""])
+def test_a_key_to_change_is_in_a_section(key):
+    with pytest.raises(OptionError, match=r"a key to change is section\.key, got"):
+        load_recipe("tiny", {key: 1})
+
+
 def test_a_file_extends_its_neighbour(write):
     write("[model]\nwidth = 64\n", "parent.toml")
     assert load_recipe(write('extends = "parent.toml"', "child.toml")).model.width == 64

@@ -112,7 +112,9 @@ def load_recipe(name: str, changes: Mapping[str, Any] | None = None) -> Recipe:
     tables, changes = resolve(name), changes or {}
     for key, value in changes.items():
         section, _, option = key.partition(".")
-        tables.setdefault(section, {})[option] = value
+        if not option or not isinstance(tables.setdefault(section, {}), dict):
+            raise OptionError(f"{name}: a key to change is section.key, got {key!r}", hint="model.width")
+        tables[section][option] = value
     changed = ", ".join(f"{key} = {value!r}" for key, value in changes.items())
     return build_recipe(tables, where=f"{name} with {changed}" if changed else name)
 
@@ -125,6 +127,7 @@ def recipe_names() -> list[str]:
 
 def resolve(name: str, seen: tuple[str, ...] = ()) -> Table:
     """The tables of a recipe over those of the recipe that it extends."""
+    name = str(Path(name).resolve()) if name.endswith(".toml") else name
     if name in seen:
         raise OptionError(f"a recipe must not extend itself, got {' → '.join((*seen, name))}")
     tables = read_tables(name)
@@ -134,7 +137,7 @@ def resolve(name: str, seen: tuple[str, ...] = ()) -> Table:
     if not isinstance(parent, str):
         raise OptionError(f"{name}: extends must be the name of a recipe, got {parent!r}")
     if parent.endswith(".toml"):
-        parent = str(Path(name).parent / parent)  # a file names its neighbours
+        parent = str((Path(name).parent / parent).resolve())  # a file names its neighbours
     return merge(resolve(parent, (*seen, name)), tables)
 
 

@@ -197,9 +197,9 @@ def transformer_like_marian(theirs, tie):
         tie=tie,
     )
     ours = Transformer(config, SOURCE_WORDS if tie == "all" else (SOURCE_WORDS, TARGET_WORDS))
-    load(ours.source.words, theirs.model.encoder.embed_tokens)
-    load(ours.target.words, theirs.model.decoder.embed_tokens)
-    load(ours.head, theirs.lm_head)
+    load(ours.words, theirs.model.encoder.embed_tokens)
+    load(ours.target_words or ours.words, theirs.model.decoder.embed_tokens)
+    assert torch.equal((ours.target_words or ours.words).weight, theirs.lm_head.weight)
     for block, layer in zip(ours.encoder.blocks, theirs.model.encoder.layers, strict=True):
         load_marian_attention(block.attention, layer.self_attn)
         load_feedforward(block.feedforward, layer.fc1, layer.fc2)

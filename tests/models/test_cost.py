@@ -12,7 +12,7 @@ from manyheads import Transformer, TransformerConfig, load_recipe, recipe_names,
 from manyheads.models.cost import PARTS
 
 PART_OF = {
-    "words": "embedding", "positions": "embedding", "input": "projections", "query_norm": "projections",
+    "words": "embedding", "target_words": "embedding", "positions": "embedding", "input": "projections", "query_norm": "projections",
     "key_norm": "projections", "score": "scores", "output": "output", "up": "feed-forward", "down": "feed-forward",
     "norm": "norms", "head": "head",
 }  # fmt: skip

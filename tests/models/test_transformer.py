@@ -1,5 +1,6 @@
 """The whole model under every option: cached, packed, padded, alone or in a batch, it says the same."""
 
+import copy
 from dataclasses import replace
 
 import pytest
@@ -93,6 +94,17 @@ def test_a_cache_can_be_reordered_and_thinned_out(options):
     close(continued, model(pad(sources)[rows], pad(targets)[rows])[:, 5:])
 
 
+def test_beams_of_one_sentence_change_places():
+    model = build()
+    sources, targets = draw_pairs([(5, 9), (5, 9), (5, 9)])
+    source = sources[0].expand(3, -1)
+    cache = model.start(model.encode(source))
+    model.step(pad(targets)[:, :5], cache)
+    rows = torch.tensor([2, 2, 0])
+    cache.reorder(rows)
+    close(model.step(pad(targets)[rows, 5:], cache), model(source, pad(targets)[rows])[:, 5:])
+
+
 def test_decoding_may_start_from_a_packed_memory():
     model = build()
     sources, targets = draw_pairs([(7, 4), (3, 4)])
@@ -153,18 +165,28 @@ def test_same_depth_reads_each_encoder_layer():
     assert last.states[0] is last.states[1]
 
 
-def test_ties_are_one_tensor():
-    all_tied, target_tied, untied = (Transformer(replace(SMALL, tie=tie), WORDS) for tie in ("all", "target", "none"))
-    assert all_tied.source.words.weight is all_tied.target.words.weight is all_tied.head.weight
-    assert target_tied.target.words.weight is target_tied.head.weight
-    assert target_tied.source.words.weight is not target_tied.head.weight
-    assert len({untied.source.words.weight, untied.target.words.weight, untied.head.weight}) == 3
-    assert Transformer(replace(SMALL, tie="target"), (11, 13)).head.weight.shape == (13, 16)
+@pytest.mark.parametrize(("tie", "tables"), [("all", 1), ("target", 2), ("none", 3)])
+def test_ties_are_one_tensor_and_stay_so(tie, tables):
+    """A tied table is there once: in memory, in the state, and after loading in any way."""
+    model = Transformer(replace(SMALL, tie=tie), WORDS)
+    with torch.device("meta"):
+        loaded = Transformer(replace(SMALL, tie=tie), WORDS)
+    loaded.load_state_dict(model.state_dict(), assign=True)
+    for one in (model, loaded, copy.deepcopy(model)):
+        assert sum(p.shape == (WORDS, 16) for p in one.parameters()) == tables
+        assert len({t.data_ptr() for t in one.state_dict().values()}) == len(one.state_dict())
+    ids = torch.randint(1, WORDS, (2, 4))
+    close(loaded.eval()(ids, ids), model.eval()(ids, ids), 0)
+
+
+def test_source_and_target_may_have_vocabularies_of_their_own():
+    model = Transformer(replace(SMALL, tie="target"), (11, 13))
+    assert model(torch.tensor([[10]]), torch.tensor([[12]])).shape == (1, 1, 13)
 
 
 def test_learned_positions_are_not_shared_between_the_sides():
     model = build(positions="learned", max_length=12)
-    assert model.source.positions.table.weight is not model.target.positions.table.weight
+    assert model.embed_source.positions.table.weight is not model.embed_target.positions.table.weight
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
@@ -224,6 +246,15 @@ def test_training_mode_compiles_into_one_graph(options):
     loss = compiled(ids, ids).square().mean()
     loss.backward()
     assert all(p.grad.isfinite().all() for p in model.parameters())
+
+
+@pytest.mark.plain
+def test_long_narrow_windows_compile_into_one_graph():
+    torch.compiler.reset()
+    model = build(window=(8, 8))
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    ids = torch.randint(1, WORDS, (2, 200))
+    close(compiled(ids, ids), model(ids, ids))
 
 
 @pytest.mark.plain

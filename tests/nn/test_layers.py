@@ -13,7 +13,6 @@ from manyheads.nn import (
     DropPath,
     FeedForward,
     LearnedPositions,
-    NoPositions,
     Packed,
     Padded,
     PostNorm,
@@ -22,6 +21,7 @@ from manyheads.nn import (
     sinusoids,
 )
 from manyheads.nn.residual import make_norm
+from manyheads.nn.unchanged import unchanged
 
 lengths = st.lists(st.integers(1, 9), min_size=1, max_size=5)
 
@@ -49,8 +49,8 @@ def test_the_product_of_two_sinusoids_depends_on_their_distance_and_falls_with_i
 
 @pytest.mark.parametrize(
     "positions",
-    [SinusoidalPositions(8), SinusoidalPositions(8, interleaved=False), LearnedPositions(9, 8), NoPositions()],
-    ids=lambda p: type(p).__name__,
+    [SinusoidalPositions(8), SinusoidalPositions(8, interleaved=False), LearnedPositions(9, 8), unchanged],
+    ids=["interleaved", "half-split", "learned", "none"],
 )
 @given(lengths=lengths)
 def test_positions_are_counted_from_the_start_of_each_sequence(positions, lengths):
@@ -71,6 +71,14 @@ def test_pack_undoes_pad_and_padding_is_zero(lengths):
     assert (padded[~layout.padded().keep] == 0).all()
     assert layout.lengths.tolist() == lengths
     assert layout.positions.tolist() == [i for length in lengths for i in range(length)]
+
+
+def test_rows_can_be_selected():
+    layout = Padded.from_lengths([3, 1, 2]).select(torch.tensor([2, 2, 0, 1]))
+    assert layout.shape == (4, 3)
+    assert layout.keep.sum(1).tolist() == [2, 2, 3, 1]
+    own = Padded((2, 3), torch.tensor([[0, 1, 2], [5, 6, 7]]), longest=8).select(torch.tensor([1]))
+    assert own.positions.tolist() == [[5, 6, 7]]
 
 
 def test_a_packed_batch_may_hold_empty_sequences():
@@ -127,6 +135,14 @@ def test_drop_path_drops_whole_sequences_and_keeps_the_mean(packed):
     torch.testing.assert_close(values.unique(), torch.tensor([0.0, 1 / 0.75]))
     assert values.mean().item() == pytest.approx(1.0, abs=0.1)
     assert torch.equal(DropPath(0.25).eval()(x, layout), x)
+
+
+def test_dropout_can_be_left_on_by_itself():
+    """Monte-Carlo dropout: the model evaluates, its dropouts train."""
+    x = torch.ones(1, 2, 1000)
+    residual = PreNorm(nn.Identity, dropout=0.5).eval()
+    residual.dropout.train()
+    assert set(residual(x, lambda y: y, Padded.like(x)).unique().tolist()) == {1.0, 3.0}
 
 
 def test_dropout_goes_on_the_sublayer_not_on_the_residual():

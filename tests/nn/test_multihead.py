@@ -1,11 +1,15 @@
 """Multi-head attention under every option: weights, caches, layouts and batches change nothing but speed."""
 
+import copy
+import sys
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyheads.nn import KeyValueCache, MultiHeadAttention, Packed, Padded, Rotary, attention, grid_positions, rotate
+from manyheads import TensorError
+from manyheads.nn import KeyValueCache, MultiHeadAttention, Packed, Padded, Rotary, attention, rotate
 from manyheads.nn.scores import additive
 
 WIDTH = 16
@@ -17,7 +21,7 @@ OPTIONS = {
     "free widths": {"key_width": 6, "value_width": 10},
     "query-key norm": {"qk_norm": True},
     "rotary": {"rotary": Rotary(4)},
-    "rotary, half-split": {"rotary": Rotary(4, interleaved=False)},
+    "rotary, interleaved": {"rotary": Rotary(4, interleaved=True)},
     "dot": {"score": "dot"},
     "additive": {"score": "additive"},
     "window": {"window": (2, 1)},
@@ -83,9 +87,7 @@ def test_packed_equals_padded_equals_alone(options, causal, lengths, seed):
 @every_option
 @given(lengths=st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=4))
 def test_cross_attention_packed_equals_padded_equals_alone(options, lengths):
-    mha = build(**options)
-    if mha.window:
-        return  # a window counts from the end of both sequences, which padding moves
+    mha = build(**{name: option for name, option in options.items() if name != "window"})
     targets, sources = [t for t, _ in lengths], [s for _, s in lengths]
     x, memory = torch.randn(sum(targets), WIDTH), torch.randn(sum(sources), WIDTH)
     t, s = Packed.from_lengths(targets), Packed.from_lengths(sources)
@@ -104,6 +106,68 @@ def test_what_a_window_hides_has_no_influence(side, length):
     other = torch.randn_like(x)
     other[:, seen] = x[:, seen]
     close(mha(x)[:, middle], mha(other)[:, middle])
+
+
+def test_a_cache_that_refuses_stays_as_it_was():
+    mha, x = build(causal=True), torch.randn(2, 5, WIDTH)
+    cache = KeyValueCache()
+    mha(x, cache=cache)
+    with pytest.raises(TensorError, match=r"a cache of \(2, 4\) \(batch, heads\) must go on so, got \(1, 4\)"):
+        mha(x[:1], cache=cache)
+    assert cache.length == 5
+    close(mha(x, cache=cache), mha(torch.cat([x, x], dim=1))[:, 5:])
+
+
+def test_decoding_with_a_window_reads_no_more_than_the_window(monkeypatch):
+    mha, x = build(causal=True, window=(3, None)), torch.randn(1, 30, WIDTH)
+    cache = KeyValueCache()
+    mha(x[:, :29], cache=cache)
+    seen = []
+    fused = sys.modules["manyheads.nn.attention"].fused_attention
+    spy = lambda q, k, v, **options: seen.append(k.shape[2]) or fused(q, k, v, **options)  # noqa: E731
+    monkeypatch.setattr(sys.modules["manyheads.nn.attention"], "fused_attention", spy)
+    close(mha(x[:, 29:], cache=cache), mha(x)[:, 29:])
+    assert seen[0] == 4
+
+
+@every_option
+@pytest.mark.parametrize("memory", [False, True])
+def test_autocast(options, memory):
+    mha, x = build(**{k: v for k, v in options.items() if k != "window"}), torch.randn(2, 5, WIDTH)
+    given = (x, torch.randn(2, 4, WIDTH)) if memory else (x,)
+    with torch.autocast("cpu", torch.bfloat16):
+        y, weights = mha(*given, return_weights=True)
+        fused = mha(*given)
+    scale = mha(*given).abs().max().item()
+    close(y.float(), mha(*given), 0.05 * scale)
+    close(fused.float(), mha(*given), 0.05 * scale)
+    close(weights.float().sum(-1), torch.ones(weights.shape[:-1]), 1e-3)
+
+
+def test_queries_and_keys_keep_their_dtype_when_norms_are_computed_in_float32():
+    """As autocast does on a GPU."""
+    mha = build(qk_norm=True).bfloat16()
+    mha.query_norm.float(), mha.key_norm.float()
+    for norm in (mha.query_norm, mha.key_norm):
+        norm.register_forward_pre_hook(lambda module, given: (given[0].float(),))
+    assert mha(torch.randn(1, 3, WIDTH, dtype=torch.bfloat16)).dtype == torch.bfloat16
+
+
+def test_asking_for_weights_costs_no_precision_in_half():
+    q, k, v = (3 * torch.randn(2, 4, 32, 64, dtype=torch.float64) for _ in range(3))
+    exact = attention(q, k, v)
+    half = [x.bfloat16() for x in (q, k, v)]
+    fused, (explicit, _) = attention(*half), attention(*half, return_weights=True)
+    error, allowed = (explicit - exact).abs().max(), (fused - exact).abs().max()
+    assert error < 2 * allowed
+
+
+def test_modules_can_be_copied_and_saved(tmp_path):
+    mha, x = build(qk_norm=True, rotary=Rotary(4)), torch.randn(1, 3, WIDTH)
+    close(copy.deepcopy(mha)(x), mha(x), 0)
+    other = build(qk_norm=True, rotary=Rotary(4))
+    other.load_state_dict(mha.state_dict())
+    close(other(x), mha(x), 0)
 
 
 def test_grouped_heads_are_full_heads_with_shared_keys():
@@ -146,7 +210,7 @@ def test_rotary_layouts_differ_by_a_permutation_alone():
     x, positions = torch.randn(5, 2, 8), torch.arange(5)
     split = Rotary(8, interleaved=False)(x, positions)
     order = torch.tensor([0, 4, 1, 5, 2, 6, 3, 7])  # pairs (0,4) (1,5) … laid side by side
-    close(Rotary(8)(x[..., order], positions), split[..., order])
+    close(Rotary(8, interleaved=True)(x[..., order], positions), split[..., order])
 
 
 def test_rotary_turns_complex_numbers():
@@ -156,7 +220,7 @@ def test_rotary_turns_complex_numbers():
 
 
 def test_rotary_on_two_axes_sees_the_distance_in_rows_and_columns():
-    grid = grid_positions(4, 5)
+    grid = Padded.grid(1, 4, 5).positions[0]
     turn = Rotary(8, axes=2)
     q, k = turn(torch.randn(1, 1, 8).expand(20, 1, 8), grid), turn(torch.randn(1, 1, 8).expand(20, 1, 8), grid)
     products = (q[:, 0] @ k[:, 0].T).view(4, 5, 4, 5)
@@ -168,7 +232,7 @@ def test_rotary_on_two_axes_sees_the_distance_in_rows_and_columns():
 def test_two_views_may_attend_to_each_other_with_rotary_positions():
     mha = build(rotary=Rotary(4, axes=2))
     a, b = torch.randn(2, 6, WIDTH), torch.randn(2, 6, WIDTH)
-    grid = Padded(grid_positions(2, 3), batch=2, longest=3)
+    grid = Padded.grid(2, 2, 3)
     assert mha(a, b, layout=grid, memory_layout=grid).shape == a.shape
 
 

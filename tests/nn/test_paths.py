@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from manyheads.nn import Packed, Rotary, attention, causal_mask, explicit_attention, packed_attention, padding_mask
 from manyheads.nn.fused import fused_attention
-from manyheads.nn.masks import band_mask, document_mask, window_mask
+from manyheads.nn.masks import band_mask, document_mask, narrow, trim, window_mask
 from manyheads.nn.windowed import windowed_applies
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 3e-3}
@@ -100,9 +100,19 @@ def test_a_narrow_window_in_chunks_equals_the_explicit_path(length, window, caus
     case = Case(batch=2, heads=2, groups=groups, queries=length, keys=length, key_width=4, value_width=6, seed=length)
     inputs, _ = draw_qkv(case)
     mask = padding_mask(torch.tensor([length, length // 3]), length) if padded else None
+    event(f"in chunks: {windowed_applies(inputs[0], inputs[1], mask, trim(narrow(window, causal), length, length))}")
     chunked = attention(*inputs, mask=mask, window=window, causal=causal)
     explicit, _ = attention(*inputs, mask=mask, window=window, causal=causal, return_weights=True)
     assert_same(chunked, explicit, inputs)
+
+
+@pytest.mark.parametrize("length", [192, 193, 255, 256, 257, 500])
+@pytest.mark.parametrize("window", [(16, 16), (0, 0), (31, 0), (0, 32)])
+def test_chunks_of_every_remainder(length, window):
+    case = Case(batch=2, heads=2, groups=1, queries=length, keys=length, key_width=4, value_width=6, seed=length)
+    inputs, _ = draw_qkv(case)
+    assert windowed_applies(inputs[0], inputs[1], None, window)
+    assert_same(attention(*inputs, window=window), attention(*inputs, window=window, return_weights=True)[0], inputs)
 
 
 def test_narrow_windows_are_cut_into_chunks():
@@ -204,6 +214,13 @@ def test_each_mask_is_what_it_says(mask, device):
 def test_causal_with_more_keys_than_queries_means_the_last_queries():
     q, k, v = torch.randn(1, 2, 6, 4), torch.randn(1, 2, 6, 4), torch.randn(1, 2, 6, 4)
     torch.testing.assert_close(attention(q[:, :, 4:], k, v, causal=True), attention(q, k, v, causal=True)[:, :, 4:])
+
+
+@pytest.mark.parametrize("shape", [(), (4,), (1, 4), (3, 4), (1, 3, 4)], ids=str)
+def test_a_mask_may_have_any_number_of_axes(shape):
+    q, k = torch.randn(2, 2, 3, 8), torch.randn(2, 2, 4, 8)
+    mask = torch.rand(shape) < 0.7
+    torch.testing.assert_close(attention(q, k, k, mask=mask), attention(q, k, k, mask=mask, return_weights=True)[0])
 
 
 @given(left=st.integers(0, 8), right=st.integers(0, 8), queries=sizes, keys=sizes)

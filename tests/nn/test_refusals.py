@@ -15,6 +15,7 @@ from manyheads.nn import (
     Rotary,
     SinusoidalPositions,
     attention,
+    packed_attention,
     window_mask,
 )
 from manyheads.nn.residual import make_norm
@@ -37,6 +38,15 @@ BUILT = {
     "normaliser must be one of 'layer', 'rms', got 'batch'": lambda: make_norm("batch", 8, 1e-5),
     "drop_path is a probability, at least 0 and below 1, got -0.1": lambda: DropPath(-0.1),
     "rotary positions turn pairs on 2 axes: the key width must be a multiple of 4, got 6": lambda: Rotary(6, axes=2),
+    "axes must be at least 1, got 0": lambda: Rotary(8, axes=0),
+    "rotary positions must be built for the key width 4, got Rotary(8)": lambda: MultiHeadAttention(
+        8, 2, rotary=Rotary(8)
+    ),
+    "width must be at least 1, got 0": lambda: MultiHeadAttention(0, 4),
+    "hidden must be at least 1, got 0": lambda: FeedForward(8, 0),
+    "a window is (left, right), each None or at least 0, got 64": lambda: MultiHeadAttention(8, 2, window=64),
+    "a window is (left, right), each None or at least 0, got (2.5, 1)": lambda: window_mask(5, window=(2.5, 1)),
+    "lengths must be plain numbers, got a tensor": lambda: Packed.from_lengths(torch.tensor([3, 2])),
     "sinusoidal positions come in pairs: the width must be even, got 7": lambda: SinusoidalPositions(7),
     "a table of learned positions needs at least one row, got 0": lambda: LearnedPositions(0, 8),
     "a sequence needs at least one token, got length 0 in row 1": lambda: Packed.from_lengths([3, 0]),
@@ -73,14 +83,38 @@ CALLED = {
     "x must be padded (B, T, D) with D = 8, got (2, 5, 9)": lambda: MHA(torch.zeros(2, 5, 9)),
     "x must be packed (N, D) with D = 8, got (2, 5, 8)": lambda: MHA(X, layout=Packed.from_lengths([5, 5])),
     "memory must be padded (B, T, D) with D = 8, got (2, 3, 4)": lambda: MHA(X, torch.zeros(2, 3, 4)),
-    "packed queries attend to a packed memory: memory_layout must be Packed, got NoneType": lambda: MHA(
-        torch.zeros(10, 8), torch.zeros(9, 8)[None], layout=Packed.from_lengths([5, 5])
+    "x and memory must both be padded or both be packed, got packed queries and padded keys": lambda: MHA(
+        torch.zeros(10, 8), MHA.keys_values(X), layout=Packed.from_lengths([5, 5])
     ),
+    "x and memory must both be padded or both be packed, got padded queries and packed keys": lambda: MHA(
+        X, MHA.keys_values(X), memory_layout=Packed.from_lengths([5, 5])
+    ),
+    "both must be as many, got 2 and 1": lambda: MHA(
+        torch.zeros(10, 8),
+        torch.zeros(9, 8),
+        layout=Packed.from_lengths([5, 5]),
+        memory_layout=Packed.from_lengths([9]),
+    ),
+    "x must have the shape of its layout, (9,), got (10,)": lambda: MHA(
+        torch.zeros(10, 8), layout=Packed.from_lengths([5, 4])
+    ),
+    "x must have the shape of its layout, (2, 4), got (2, 5)": lambda: MHA(X, layout=Padded.like(X[:, :4])),
+    "memory_layout goes with a memory, got Padded and no memory": lambda: MHA(X, memory_layout=Padded.like(X)),
+    "q must be (N, heads, width) with N = 9, got (10, 2, 4)": lambda: packed_attention(
+        *(torch.zeros(10, 2, 4),) * 3, queries=Packed.from_lengths([5, 4]), keys=Packed.from_lengths([5, 5])
+    ),
+    "a causal or windowed layer counts from the end of both sequences": lambda: MultiHeadAttention(8, 2, window=(1, 1))(
+        X, X, memory_layout=Padded.from_lengths([5, 3])
+    ),
+    "a mask must be boolean, True = may attend, got torch.int64": lambda: MHA(
+        X, layout=Padded.from_lengths([5, 3]), mask=torch.ones(5, 5, dtype=torch.int64)
+    ),
+    "rotary positions on 2 axes need positions (T, 2) at least, got (5,)": lambda: MultiHeadAttention(
+        8, 2, rotary=Rotary(4, axes=2)
+    )(X),
+    "a cache does not remember padding": lambda: MHA(X, layout=Padded.from_lengths([5, 3]), cache=KeyValueCache()),
     "a packed batch takes no dense mask": lambda: MHA(
         torch.zeros(10, 8), layout=Packed.from_lengths([5, 5]), mask=torch.ones(5, 5, dtype=torch.bool)
-    ),
-    "padded queries attend to a padded memory, got a packed memory_layout": lambda: MHA(
-        X, MHA.keys_values(X), memory_layout=Packed.from_lengths([5, 5])
     ),
     "a cache is for self-attention, got one together with a memory": lambda: MHA(X, X, cache=KeyValueCache()),
     "a cache grows by columns of a padded batch, got a packed layout": lambda: MHA(
@@ -95,13 +129,6 @@ def test_refused_when_called(call, request):
     with pytest.raises(TensorError) as error:
         call()
     assert request.node.callspec.id in error.value.message
-
-
-def test_padding_of_the_new_tokens_alone_says_nothing_about_those_in_the_cache():
-    cache = KeyValueCache()
-    MHA(X, cache=cache)
-    with pytest.raises(TensorError, match="padding is known for 5 keys, got 10"):
-        MHA(X, layout=Padded.from_lengths([5, 3]), cache=cache)
 
 
 def test_an_error_shows_its_hint_after_a_blank_line():

@@ -1,6 +1,7 @@
 """From a configuration to the parts of a model: every choice is made here, once, when the model is built."""
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 from jaxtyping import Float, Int
@@ -17,7 +18,6 @@ from manyheads.nn import (
     Layout,
     LearnedPositions,
     MultiHeadAttention,
-    NoPositions,
     PostNorm,
     PreNorm,
     Residual,
@@ -25,22 +25,22 @@ from manyheads.nn import (
     SinusoidalPositions,
 )
 from manyheads.nn.residual import make_norm
+from manyheads.nn.unchanged import unchanged
 
-__all__ = ["Embedding", "build_decoder", "build_encoder"]
+__all__ = ["Embed", "build_decoder", "build_encoder"]
 
 
-class Embedding(nn.Module):
-    """Words × √D, positions added, dropout. The words may be shared with another embedding, the positions are its own."""
+class Embed(nn.Module):
+    """Words × √D, positions added, dropout. The table of words is handed in: source and target may share it."""
 
-    def __init__(self, words: nn.Embedding, config: TransformerConfig) -> None:
+    def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.words = words
         self.scale = math.sqrt(config.width)
         self.positions = build_positions(config)
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, ids: Int[Tensor, "*batch"], layout: Layout) -> Float[Tensor, "*batch D"]:
-        return self.dropout(self.positions(self.words(ids) * self.scale, layout))
+    def forward(self, words: nn.Embedding, ids: Int[Tensor, "*batch"], layout: Layout) -> Float[Tensor, "*batch D"]:
+        return self.dropout(self.positions(words(ids) * self.scale, layout))
 
 
 def build_encoder(config: TransformerConfig) -> Encoder:
@@ -104,12 +104,12 @@ def build_residuals(config: TransformerConfig, layers: int) -> list[partial[Resi
     ]
 
 
-def build_last_norm(config: TransformerConfig) -> nn.Module:
+def build_last_norm(config: TransformerConfig) -> Callable[[Tensor], Tensor]:
     """A pre-norm stack ends on a bare sum and needs a norm; a post-norm stack ends on one."""
-    return make_norm(config.normaliser, config.width, config.norm_eps) if config.norm == "pre" else nn.Identity()
+    return make_norm(config.normaliser, config.width, config.norm_eps) if config.norm == "pre" else unchanged
 
 
-def build_positions(config: TransformerConfig) -> nn.Module:
+def build_positions(config: TransformerConfig) -> Callable[[Tensor, Layout], Tensor]:
     """What is added to the embeddings. Rotary positions are not: each attention has its own."""
     match config.positions:
         case "sinusoidal":
@@ -119,4 +119,4 @@ def build_positions(config: TransformerConfig) -> nn.Module:
         case "learned":
             return LearnedPositions(config.max_length, config.width)
         case _:
-            return NoPositions()
+            return unchanged

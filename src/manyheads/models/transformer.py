@@ -9,15 +9,16 @@
 B batch · T target tokens · S source tokens · D model width · W words of the target vocabulary
 """
 
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from manyheads.errors import OptionError
 from manyheads.models.config import TransformerConfig
 from manyheads.models.initialise import initialise
-from manyheads.models.parts import Embedding, build_decoder, build_encoder
+from manyheads.models.parts import Embed, build_decoder, build_encoder
 from manyheads.nn import DecoderCache, Layout, Memory, Padded
-from manyheads.nn.layout import check_ids
+from manyheads.nn.checks import check_ids
 
 __all__ = ["PADDING", "Transformer"]
 
@@ -32,14 +33,11 @@ class Transformer(nn.Module):
         super().__init__()
         source_words, target_words = check_vocabulary(vocabulary, config.tie)
         self.config = config
-        self.source = Embedding(nn.Embedding(source_words, config.width), config)
-        words = self.source.words if config.tie == "all" else nn.Embedding(target_words, config.width)
-        self.target = Embedding(words, config)
-        self.encoder = build_encoder(config)
-        self.decoder = build_decoder(config)
-        self.head = nn.Linear(config.width, target_words, bias=False)
-        if config.tie != "none":
-            self.head.weight = self.target.words.weight
+        self.words = nn.Embedding(source_words, config.width)
+        self.target_words = None if config.tie == "all" else nn.Embedding(target_words, config.width)
+        self.head = nn.Linear(config.width, target_words, bias=False) if config.tie == "none" else None
+        self.embed_source, self.embed_target = Embed(config), Embed(config)
+        self.encoder, self.decoder = build_encoder(config), build_decoder(config)
         initialise(self)
 
     def forward(
@@ -55,7 +53,7 @@ class Transformer(nn.Module):
         """What the decoder reads. Without a layout, id 0 is padding."""
         check_ids("source", source, layout)
         layout = layout or Padded.like(source, keep=source != PADDING)
-        states = self.encoder.states(self.source(source, layout), layout, weights)
+        states = self.encoder.states(self.embed_source(self.words, source, layout), layout, weights)
         if self.config.cross == "last":
             return Memory((self.encoder.norm(states[-1]),) * self.config.depth, layout)
         return Memory(tuple(self.encoder.norm(state) for state in states), layout)
@@ -74,9 +72,13 @@ class Transformer(nn.Module):
         """
         check_ids("target", target, layout)
         layout = layout or Padded.like(target)
-        x = self.target(target, layout)
+        x = self.embed_target(self.target_words or self.words, target, layout)
         x = self.decoder(x, layout, memory.states, memory.layout, None, weights, cross_weights)
-        return self.head(x)
+        return self.logits(x)
+
+    def logits(self, x: Float[Tensor, "*target D"]) -> Float[Tensor, "*target W"]:
+        """How well each target word fits: by a table of its own, or by the embedding that it is tied to."""
+        return F.linear(x, (self.head or self.target_words or self.words).weight)
 
     def start(self, memory: Memory) -> DecoderCache:
         """An empty cache, ready for the first token."""
@@ -92,9 +94,9 @@ class Transformer(nn.Module):
         """Logits of the token after each of `tokens`, which follow those that the cache has seen."""
         check_ids("tokens", tokens, None)
         layout = Padded.like(tokens, start=cache.length)
-        x = self.target(tokens, layout)
+        x = self.embed_target(self.target_words or self.words, tokens, layout)
         x = self.decoder(x, layout, cache.memory, cache.memory_layout, cache.past, weights, cross_weights)
-        return self.head(x)
+        return self.logits(x)
 
 
 def check_vocabulary(vocabulary: int | tuple[int, int], tie: str) -> tuple[int, int]:

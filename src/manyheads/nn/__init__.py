@@ -5,7 +5,7 @@ causal_mask · window_mask · padding_mask · document_mask                True 
 scaled_dot · dot · Additive                                             how well a query matches a key
 MultiHeadAttention · KeyValueCache                                      many heads, and what they remember
 Padded · Packed                                                         how a batch lies in memory
-SinusoidalPositions · LearnedPositions · NoPositions · Rotary           where a token stands
+SinusoidalPositions · LearnedPositions · Rotary                         where a token stands
 FeedForward · PreNorm · PostNorm · DropPath                             the rest of a block
 EncoderBlock · DecoderBlock · Encoder · Decoder                         blocks, and stacks of them
 """
@@ -15,11 +15,11 @@ from manyheads.nn.blocks import Decoder, DecoderBlock, DecoderCache, Encoder, En
 from manyheads.nn.cache import KeyValue, KeyValueCache
 from manyheads.nn.feedforward import FeedForward
 from manyheads.nn.fused import fused_attention
-from manyheads.nn.layout import Layout, Packed, Padded, grid_positions
+from manyheads.nn.layout import Layout, Packed, Padded
 from manyheads.nn.masks import Window, causal_mask, document_mask, padding_mask, window_mask
 from manyheads.nn.multihead import MultiHeadAttention
 from manyheads.nn.packed import packed_attention
-from manyheads.nn.positions import LearnedPositions, NoPositions, SinusoidalPositions, sinusoids
+from manyheads.nn.positions import LearnedPositions, SinusoidalPositions, sinusoids
 from manyheads.nn.residual import DropPath, PostNorm, PreNorm, Residual
 from manyheads.nn.rotary import Rotary, rotate
 from manyheads.nn.scores import Additive, DotProduct, Score, dot, scaled_dot
@@ -27,7 +27,7 @@ from manyheads.nn.scores import Additive, DotProduct, Score, dot, scaled_dot
 __all__ = [
     "Additive", "Decoder", "DecoderBlock", "DecoderCache", "DotProduct", "DropPath", "Encoder", "EncoderBlock",
     "FeedForward", "KeyValue", "KeyValueCache", "Layout", "LearnedPositions", "Memory", "MultiHeadAttention",
-    "NoPositions", "Packed", "Padded", "PostNorm", "PreNorm", "Residual", "Rotary", "Score", "SinusoidalPositions",
+    "Packed", "Padded", "PostNorm", "PreNorm", "Residual", "Rotary", "Score", "SinusoidalPositions",
     "Window", "attention", "causal_mask", "document_mask", "dot", "explicit_attention", "fused_attention",
-    "grid_positions", "packed_attention", "padding_mask", "rotate", "scaled_dot", "sinusoids", "window_mask",
+    "packed_attention", "padding_mask", "rotate", "scaled_dot", "sinusoids", "window_mask",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
 """Attention: every query takes a weighted mean of the values, weighted by how well it matches their keys.
 
-    attention(Q, K, V) = softmax(Q·Kᵀ / √K) · V
+    attention(q, k, v) = softmax(q·kᵀ / √K) · v
 
 Three paths compute it, and tests hold them equal wherever two of them apply:
 
@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from manyheads.errors import TensorError
+from manyheads.nn.checks import check_heads, check_mask
 from manyheads.nn.fused import fused_attention
 from manyheads.nn.masks import Window, narrow, trim, within
 from manyheads.nn.scores import DotProduct, Score, scaled_dot
@@ -63,15 +63,32 @@ def attention(
     dropout         on the weights, applied whenever it is not 0
     return_weights  also give the weights (B, H, T, S), before dropout. The output stays the same.
     """
+    bounds = narrow(window, causal)
+    out, weights = attend(q, k, v, mask, bounds, score, dropout, return_weights)
+    return out if weights is None else (out, weights)
+
+
+def attend(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B G S K"],
+    v: Float[Tensor, "B G S V"],
+    mask: Bool[Tensor, "..."] | None,
+    window: Window,
+    score: Score,
+    dropout: float,
+    return_weights: bool,
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T S"] | None]:
+    """`attention` by the path that is asked for: (output, weights or None)."""
     check_heads(q, k, v)
     check_mask(mask, (*q.shape[:3], k.shape[2]))
-    bounds = trim(narrow(window, causal), q.shape[2], k.shape[2])
-    if isinstance(score, DotProduct) and not return_weights:
-        fused = windowed_attention if windowed_applies(q, k, mask, bounds) else fused_attention
-        return fused(q, k, v, mask=mask, window=bounds, scale=score.scale, dropout=dropout)
-    mask = within(mask, bounds, q.shape[2], k.shape[2], q.device)
-    out, weights = explicit_attention(q, k, v, mask=mask, score=score, dropout=dropout)
-    return (out, weights) if return_weights else out
+    window = trim(window, q.shape[2], k.shape[2])
+    if return_weights or not isinstance(score, DotProduct):
+        mask = within(mask, window, q.shape[2], k.shape[2], q.device)
+        out, weights = explicit_attention(q, k, v, mask=mask, score=score, dropout=dropout)
+        return out, weights if return_weights else None
+    k, v, mask = crop(k, v, mask, q.shape[2], window)
+    fused = windowed_attention if windowed_applies(q, k, mask, window) else fused_attention
+    return fused(q, k, v, mask=mask, window=window, scale=score.scale, dropout=dropout), None
 
 
 def explicit_attention(
@@ -83,11 +100,13 @@ def explicit_attention(
     score: Score = scaled_dot,
     dropout: float = 0.0,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T S"]]:
-    """The formula, step by step: (output, weights)."""
+    """The formula, step by step: (output, weights). Scores and weights are float32 at least, as inside the kernels."""
     heads = q.shape[1]
-    scores = score(q, share_heads(k, heads))
-    weights = masked_softmax(scores, mask)
-    return F.dropout(weights, dropout) @ share_heads(v, heads), weights
+    wide = torch.promote_types(q.dtype, torch.float32)
+    with torch.autocast(q.device.type, enabled=False):
+        scores = score(q.to(wide), share_heads(k, heads).to(wide))
+        weights = masked_softmax(scores, mask)
+    return F.dropout(weights, dropout).to(v.dtype) @ share_heads(v, heads), weights
 
 
 def masked_softmax(scores: Float[Tensor, "B H T S"], mask: Bool[Tensor, "..."] | None) -> Float[Tensor, "B H T S"]:
@@ -95,12 +114,10 @@ def masked_softmax(scores: Float[Tensor, "B H T S"], mask: Bool[Tensor, "..."] |
 
     The lowest finite number stands in for −∞, which would turn a row without keys into NaN, and its gradient too.
     """
-    dtype = torch.promote_types(scores.dtype, torch.float32)
     if mask is None:
-        return scores.softmax(-1, dtype).to(scores.dtype)
+        return scores.softmax(-1)
     lowest = torch.finfo(scores.dtype).min
-    weights = scores.masked_fill(~mask, lowest).softmax(-1, dtype)
-    return weights.masked_fill(~mask, 0.0).to(scores.dtype)
+    return scores.masked_fill(~mask, lowest).softmax(-1).masked_fill(~mask, 0.0)
 
 
 def share_heads(x: Float[Tensor, "B G S K"], heads: int) -> Float[Tensor, "B H S K"]:
@@ -109,39 +126,13 @@ def share_heads(x: Float[Tensor, "B G S K"], heads: int) -> Float[Tensor, "B H S
     return x if groups == heads else x.repeat_interleave(heads // groups, dim=1)
 
 
-def check_heads(q: Tensor, k: Tensor, v: Tensor) -> None:
-    """Shapes that fit, or one error that shows all three."""
-    if not q.ndim == k.ndim == v.ndim == 4:
-        raise TensorError(
-            f"attention takes q (B,H,T,K), k (B,G,S,K) and v (B,G,S,V), got {shapes(q, k, v)}",
-            hint="heads come before positions: x.view(B, T, H, K).transpose(1, 2)",
-        )
-    if q.shape[3] != k.shape[3] or k.shape[:3] != v.shape[:3] or q.shape[0] != k.shape[0]:
-        raise TensorError(
-            f"q and k must agree in batch and width, k and v in batch, heads and length, got {shapes(q, k, v)}"
-        )
-    if q.shape[1] % k.shape[1]:
-        raise TensorError(f"query heads must be a multiple of key/value heads, got {shapes(q, k, v)}")
-    if not q.dtype == k.dtype == v.dtype or not q.is_floating_point():
-        raise TensorError(f"q, k and v must be of one floating-point dtype, got {q.dtype}, {k.dtype}, {v.dtype}")
-
-
-def shapes(q: Tensor, k: Tensor, v: Tensor) -> str:
-    return f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
-
-
-def check_mask(mask: Tensor | None, scores: tuple[int, ...]) -> None:
-    """A mask is boolean and broadcasts to the shape of the scores."""
-    if mask is None:
-        return
-    if mask.dtype != torch.bool:
-        raise TensorError(
-            f"a mask must be boolean, True = may attend, got {mask.dtype}",
-            hint="an additive float mask becomes boolean by `mask == 0`",
-        )
-    fits = mask.ndim <= 4 and all(m in (1, s) for m, s in zip(reversed(mask.shape), reversed(scores), strict=False))
-    if not fits:
-        raise TensorError(
-            f"a mask must broadcast to (B, H, T, S) = {scores}, got {tuple(mask.shape)}",
-            hint="a mask over keys (B, S) becomes mask[:, None, None, :]",
-        )
+def crop(
+    k: Tensor, v: Tensor, mask: Tensor | None, queries: int, window: Window
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Without the keys that lie left of every query's window: decoding with a window costs the window, not the past."""
+    left, keys = window[0], k.shape[2]
+    if left is None or queries + left >= keys:
+        return k, v, mask
+    first = keys - queries - left
+    mask = mask if mask is None or mask.shape[-1] == 1 else mask[..., first:]
+    return k[:, :, first:], v[:, :, first:], mask

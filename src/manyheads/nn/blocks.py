@@ -27,7 +27,7 @@ __all__ = ["Decoder", "DecoderBlock", "DecoderCache", "Encoder", "EncoderBlock",
 Weights = list[Tensor]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Memory:
     """What the encoder gives the decoder: for each decoder block, the states it reads, and how they lie."""
 
@@ -86,9 +86,9 @@ class DecoderBlock(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Blocks in a row, then a norm (an identity after post-norm blocks)."""
+    """Blocks in a row, then a norm (`unchanged` after post-norm blocks, which end on one)."""
 
-    def __init__(self, blocks: Iterable[EncoderBlock], norm: nn.Module) -> None:
+    def __init__(self, blocks: Iterable[EncoderBlock], norm: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
         self.blocks, self.norm = nn.ModuleList(blocks), norm
 
@@ -108,7 +108,7 @@ class Encoder(nn.Module):
         return states
 
 
-@dataclass
+@dataclass(eq=False)
 class DecoderCache:
     """All that decoding must remember: what each block has seen, and what it reads of the memory."""
 
@@ -120,18 +120,22 @@ class DecoderCache:
     def length(self) -> int:
         return self.past[0].length
 
-    def select(self, rows: Int[Tensor, " C"]) -> None:
-        """Keep the given rows of the batch, in the given order: beams that swap, hypotheses that leave."""
+    def reorder(self, rows: Int[Tensor, " B"]) -> None:
+        """Beams of one sentence change places: what they have written moves, what they read is the same."""
         for past in self.past:
             past.select(rows)
+
+    def select(self, rows: Int[Tensor, " C"]) -> None:
+        """Keep the given rows of the batch, in the given order: sentences that are finished leave."""
+        self.reorder(rows)
         self.memory = [memory.select(rows) for memory in self.memory]
         self.memory_layout = self.memory_layout.select(rows)
 
 
 class Decoder(nn.Module):
-    """Blocks in a row, then a norm (an identity after post-norm blocks)."""
+    """Blocks in a row, then a norm (`unchanged` after post-norm blocks, which end on one)."""
 
-    def __init__(self, blocks: Iterable[DecoderBlock], norm: nn.Module) -> None:
+    def __init__(self, blocks: Iterable[DecoderBlock], norm: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
         self.blocks, self.norm = nn.ModuleList(blocks), norm
 

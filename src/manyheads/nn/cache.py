@@ -8,14 +8,16 @@ from typing import NamedTuple
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from manyheads.errors import TensorError
+
 __all__ = ["KeyValue", "KeyValueCache"]
 
 
 class KeyValue(NamedTuple):
-    """Projected keys and values, heads first: what attention reads of a memory."""
+    """Projected keys and values, heads first: what attention reads of a memory. (Of a packed one: (M, G, K), (M, G, V).)"""
 
-    k: Float[Tensor, "B G S K"]
-    v: Float[Tensor, "B G S V"]
+    k: Float[Tensor, "*batch G S K"]
+    v: Float[Tensor, "*batch G S V"]
 
     def select(self, rows: Int[Tensor, " C"]) -> "KeyValue":
         """The given rows of the batch, in the given order."""
@@ -26,6 +28,7 @@ class KeyValueCache:
     """Keys and values that grow by a few tokens at a time.
 
     The room doubles when it is full, so that n steps copy O(n) and not O(n²).
+    For inference: it is written in place, so no gradient passes through it.
     """
 
     def __init__(self) -> None:
@@ -34,27 +37,27 @@ class KeyValueCache:
 
     def append(self, k: Float[Tensor, "B G T K"], v: Float[Tensor, "B G T V"]) -> KeyValue:
         """Remember `k` and `v`; give back all there is, them included."""
-        start, self.length = self.length, self.length + k.shape[2]
-        if self._room is None or self.length > self._room.k.shape[2]:
-            self._grow(k, v, start)
-        assert self._room is not None
-        self._room.k[:, :, start : self.length] = k
-        self._room.v[:, :, start : self.length] = v
-        return self.filled()
-
-    def filled(self) -> KeyValue:
-        assert self._room is not None, "an empty cache has no keys yet"
-        return KeyValue(self._room.k[:, :, : self.length], self._room.v[:, :, : self.length])
+        if self._room is not None and k.shape[:2] != self._room.k.shape[:2]:
+            raise TensorError(
+                f"a cache of {tuple(self._room.k.shape[:2])} (batch, heads) must go on so, got {tuple(k.shape[:2])}"
+            )
+        length = self.length + k.shape[2]
+        if self._room is None or length > self._room.k.shape[2]:
+            self._room = self._grown(k, v, 2 * length)
+        self._room.k[:, :, self.length : length] = k
+        self._room.v[:, :, self.length : length] = v
+        self.length = length
+        return KeyValue(self._room.k[:, :, :length], self._room.v[:, :, :length])
 
     def select(self, rows: Int[Tensor, " C"]) -> None:
         """Keep the given rows of the batch, in the given order: beams that swap, hypotheses that leave."""
         if self._room is not None:
             self._room = self._room.select(rows)
 
-    def _grow(self, k: Tensor, v: Tensor, filled: int) -> None:
-        room = max(16, 2 * self.length)
-        old = self._room
-        self._room = KeyValue(*(x.new_empty(*x.shape[:2], room, x.shape[3]) for x in (k, v)))
-        if old is not None:
-            self._room.k[:, :, :filled] = old.k[:, :, :filled]
-            self._room.v[:, :, :filled] = old.v[:, :, :filled]
+    def _grown(self, k: Tensor, v: Tensor, length: int) -> KeyValue:
+        """Room for `length` tokens, with what there is so far."""
+        room = KeyValue(*(x.new_empty(*x.shape[:2], max(16, length), x.shape[3]) for x in (k, v)))
+        if self._room is not None:
+            for new, old in zip(room, self._room, strict=True):
+                new[:, :, : self.length] = old[:, :, : self.length]
+        return room

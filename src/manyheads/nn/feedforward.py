@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from manyheads.errors import choose
-from manyheads.nn.probability import check_probability
+from manyheads.nn.checks import check_probability, check_size
 from manyheads.nn.unchanged import unchanged
 
 __all__ = ["ACTIVATIONS", "Activation", "FeedForward", "swiglu"]
@@ -48,7 +48,9 @@ class FeedForward(nn.Module):
     ) -> None:
         super().__init__()
         self.activation = choose("activation", activation, ACTIVATIONS)
-        self.up = nn.Linear(width, hidden * self.activation.inputs, bias=bias)
+        self.up = nn.Linear(
+            check_size("width", width), check_size("hidden", hidden) * self.activation.inputs, bias=bias
+        )
         self.dropout = nn.Dropout(check_probability("dropout", dropout)) if dropout else unchanged
         self.down = nn.Linear(hidden, width, bias=bias)
 

@@ -4,6 +4,7 @@ B batch · H heads · G key/value heads · T queries · S keys · K key width ·
 """
 
 from contextlib import AbstractContextManager, nullcontext
+from threading import Lock
 from typing import Any
 
 import torch
@@ -30,11 +31,15 @@ def fused_attention(
     scale: float | None = None,
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H T V"]:
-    """The same in one kernel, for dot-product scores. A plain causal window needs no mask in memory."""
+    """What `attention` gives for dot-product scores. Shapes are taken as they come; `attention` checks them.
+
+    A plain causal window needs no mask in memory.
+    """
     grouped = q.shape[1] != k.shape[1]
     if mask is None and window == (None, 0) and q.shape[2] == k.shape[2]:
         return F.scaled_dot_product_attention(q, k, v, None, dropout, True, scale=scale, enable_gqa=grouped)
     mask = within(mask, window, q.shape[2], k.shape[2], q.device)
+    mask = mask if mask is None else torch.atleast_2d(mask)  # kernels want queries and keys
     with without_cudnn() if mask is not None and q.is_cuda else nullcontext():
         return F.scaled_dot_product_attention(q, k, v, mask, dropout, scale=scale, enable_gqa=grouped)
 
@@ -46,9 +51,19 @@ def without_cudnn() -> AbstractContextManager[Any]:
 
 
 class CudnnOff(AbstractContextManager[None]):
+    """cuDNN's attention is off while any thread is inside: the switch belongs to the whole process."""
+
+    lock, inside, was_on = Lock(), 0, True
+
     def __enter__(self) -> None:
-        self.was_on = torch.backends.cuda.cudnn_sdp_enabled()
-        torch.backends.cuda.enable_cudnn_sdp(False)
+        with CudnnOff.lock:
+            if CudnnOff.inside == 0:
+                CudnnOff.was_on = torch.backends.cuda.cudnn_sdp_enabled()
+                torch.backends.cuda.enable_cudnn_sdp(False)
+            CudnnOff.inside += 1
 
     def __exit__(self, *_: object) -> None:
-        torch.backends.cuda.enable_cudnn_sdp(self.was_on)
+        with CudnnOff.lock:
+            CudnnOff.inside -= 1
+            if CudnnOff.inside == 0:
+                torch.backends.cuda.enable_cudnn_sdp(CudnnOff.was_on)

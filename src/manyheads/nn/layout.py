@@ -16,23 +16,23 @@ import torch
 from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
 
-from manyheads.errors import OptionError, TensorError
+from manyheads.errors import OptionError
 
-__all__ = ["Layout", "Packed", "Padded", "grid_positions"]
+__all__ = ["Layout", "Packed", "Padded"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Padded:
     """One sequence a row.
 
-    positions  where each token stands in its sequence: (T), (B, T), or with several axes (T, A)
-    batch      number of rows
+    shape      (B, T)
+    positions  where each token stands in its sequence: (T), (B, T), or with several axes (1 or B, T, A)
     longest    one more than the greatest position, as a plain number
     keep       True where there is a token, False where there is padding; None = tokens everywhere
     """
 
+    shape: tuple[int, int]
     positions: Int[Tensor, "*shape"]
-    batch: int
     longest: int
     keep: Bool[Tensor, "B T"] | None = None
 
@@ -40,25 +40,38 @@ class Padded:
     def like(cls, x: Shaped[Tensor, "B T *rest"], keep: Bool[Tensor, "B T"] | None = None, start: int = 0) -> "Padded":
         """The layout of `x` itself; its first column stands at position `start`."""
         batch, length = x.shape[:2]
-        return cls(torch.arange(start, start + length, device=x.device), batch, start + length, keep)
+        return cls((batch, length), torch.arange(start, start + length, device=x.device), start + length, keep)
 
     @classmethod
     def from_lengths(cls, lengths: Sequence[int], device: torch.device | str | None = None) -> "Padded":
         longest = max(check_lengths(lengths))
         positions = torch.arange(longest, device=device)
-        return cls(positions, len(lengths), longest, positions < torch.tensor(lengths, device=device)[:, None])
+        keep = positions < torch.tensor(lengths, device=device)[:, None]
+        return cls((len(lengths), longest), positions, longest, keep)
+
+    @classmethod
+    def grid(cls, batch: int, rows: int, columns: int, device: torch.device | str | None = None) -> "Padded":
+        """Images cut into rows × columns patches, row by row; a position is (row, column)."""
+        axes = torch.arange(rows, device=device), torch.arange(columns, device=device)
+        return cls((batch, rows * columns), torch.cartesian_prod(*axes)[None], max(rows, columns))
+
+    @property
+    def batch(self) -> int:
+        return self.shape[0]
 
     def spread(self, values: Shaped[Tensor, " B"]) -> Shaped[Tensor, "B 1 1"]:
         """One value a sequence, shaped to broadcast over x."""
         return values[:, None, None]
 
     def select(self, rows: Int[Tensor, " C"]) -> "Padded":
-        """The given rows of the batch, in the given order. All rows must count positions alike."""
+        """The given rows of the batch, in the given order."""
+        alike = self.positions.ndim == 1 or self.positions.shape[0] == 1
+        positions = self.positions if alike else self.positions.index_select(0, rows)
         keep = None if self.keep is None else self.keep.index_select(0, rows)
-        return Padded(self.positions, rows.shape[0], self.longest, keep)
+        return Padded((rows.shape[0], self.shape[1]), positions, self.longest, keep)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Packed:
     """One sequence after the other.
 
@@ -88,6 +101,11 @@ class Packed:
         return cls.from_offsets(offsets, sum(lengths), max(lengths))
 
     @property
+    def shape(self) -> tuple[int]:
+        """(N)"""
+        return (self.rows.shape[0],)
+
+    @property
     def batch(self) -> int:
         return self.offsets.shape[0] - 1
 
@@ -107,7 +125,7 @@ class Packed:
     def padded(self) -> Padded:
         """The layout of what `pad` gives."""
         positions = torch.arange(self.longest, device=self.offsets.device)
-        return Padded(positions, self.batch, self.longest, positions < self.lengths[:, None])
+        return Padded((self.batch, self.longest), positions, self.longest, positions < self.lengths[:, None])
 
     def pack(self, x: Shaped[Tensor, "B T *rest"]) -> Shaped[Tensor, "N *rest"]:
         """Padded to packed: the tokens alone."""
@@ -117,15 +135,11 @@ class Packed:
 Layout = Padded | Packed
 
 
-def grid_positions(rows: int, columns: int, device: torch.device | str | None = None) -> Int[Tensor, "T 2"]:
-    """(row, column) of every patch of an image, row by row."""
-    axes = torch.arange(rows, device=device), torch.arange(columns, device=device)
-    return torch.cartesian_prod(*axes)
-
-
 def check_lengths(lengths: Sequence[int]) -> Sequence[int]:
     """`lengths` itself, if there is at least one and none is empty."""
-    if not lengths:
+    if isinstance(lengths, Tensor):
+        raise OptionError("lengths must be plain numbers, got a tensor", hint="lengths.tolist()")
+    if len(lengths) == 0:
         raise OptionError("a batch needs at least one sequence, got no lengths")
     empty = [row for row, length in enumerate(lengths) if length < 1]
     if empty:
@@ -134,12 +148,3 @@ def check_lengths(lengths: Sequence[int]) -> Sequence[int]:
             hint="leave empty sequences out of the batch",
         )
     return lengths
-
-
-def check_ids(name: str, ids: Shaped[Tensor, "..."], layout: Layout | None) -> None:
-    """Whole numbers, at least one of them, in the shape that the layout calls for."""
-    wanted = ("packed (N)", 1) if isinstance(layout, Packed) else ("padded (B, T)", 2)
-    if ids.ndim != wanted[1] or ids.numel() == 0:
-        raise TensorError(f"{name} must be {wanted[0]} with at least one token, got {tuple(ids.shape)}")
-    if ids.dtype not in (torch.int64, torch.int32):
-        raise TensorError(f"{name} must be ids of dtype int64 or int32, got {ids.dtype}")

@@ -63,7 +63,8 @@ def document_mask(query_documents: Int[Tensor, "B T"], key_documents: Int[Tensor
 
 def check_window(window: Window) -> Window:
     """`window` itself, if both sides are None or at least 0."""
-    if len(window) != 2 or any(side is not None and side < 0 for side in window):
+    pair = isinstance(window, (tuple, list)) and len(window) == 2
+    if not pair or any(side is not None and (type(side) is not int or side < 0) for side in window):
         raise OptionError(
             f"a window is (left, right), each None or at least 0, got {window}",
             hint="(64, 0) sees itself and 64 positions back; (None, 0) is causal",

@@ -14,8 +14,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.attention.varlen import varlen_attn
 
-from manyheads.nn.attention import explicit_attention
-from manyheads.nn.fused import fused_attention
+from manyheads.nn.attention import attend
+from manyheads.nn.checks import check_segments
 from manyheads.nn.layout import Packed
 from manyheads.nn.masks import Window, band_mask, narrow
 from manyheads.nn.scores import DotProduct, Score, scaled_dot
@@ -44,16 +44,29 @@ def packed_attention(
     Options as in `attention`; the weights, if asked for, come padded.
     """
     bounds = narrow(window, causal)
+    out, weights = attend_packed(q, k, v, queries, keys, bounds, score, dropout, return_weights)
+    return out if weights is None else (out, weights)
+
+
+def attend_packed(
+    q: Float[Tensor, "N H K"],
+    k: Float[Tensor, "M G K"],
+    v: Float[Tensor, "M G V"],
+    queries: Packed,
+    keys: Packed,
+    window: Window,
+    score: Score,
+    dropout: float,
+    return_weights: bool,
+) -> tuple[Float[Tensor, "N H V"], Float[Tensor, "B H T S"] | None]:
+    """`packed_attention` by the path that is asked for: (output, weights or None)."""
+    check_segments(q, k, queries, keys)
     if isinstance(score, DotProduct) and not return_weights and varlen_applies(q, v, dropout):
-        return varlen(q, k, v, queries, keys, bounds, score.scale)
+        return varlen(q, k, v, queries, keys, window, score.scale), None
     padded = (queries.pad(q).transpose(1, 2), keys.pad(k).transpose(1, 2), keys.pad(v).transpose(1, 2))
-    mask = packed_mask(queries, keys, bounds)
-    if isinstance(score, DotProduct) and not return_weights:
-        out = fused_attention(*padded, mask=mask, scale=score.scale, dropout=dropout)
-        return queries.pack(out.transpose(1, 2))
-    out, weights = explicit_attention(*padded, mask=mask, score=score, dropout=dropout)
-    out = queries.pack(out.transpose(1, 2))
-    return (out, weights) if return_weights else out
+    mask = packed_mask(queries, keys, window)
+    out, weights = attend(*padded, mask, (None, None), score, dropout, return_weights)
+    return queries.pack(out.transpose(1, 2)), weights
 
 
 def varlen_applies(q: Tensor, v: Tensor, dropout: float) -> bool:

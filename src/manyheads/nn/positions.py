@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from manyheads.errors import OptionError, TensorError
 from manyheads.nn.layout import Layout
 
-__all__ = ["LearnedPositions", "NoPositions", "SinusoidalPositions", "sinusoids"]
+__all__ = ["LearnedPositions", "SinusoidalPositions", "sinusoids"]
 
 
 def angles(positions: Int[Tensor, "*batch"], width: int, base: float) -> Float[Tensor, "*batch {width}//2"]:
@@ -35,7 +35,7 @@ def sinusoids(
 
 
 class SinusoidalPositions(nn.Module):
-    """x + sinusoids. Nothing is learned, and no length is too long."""
+    """x + sinusoids. Nothing is learned; there is no table and no longest length."""
 
     def __init__(self, width: int, *, interleaved: bool = True, base: float = 10_000.0) -> None:
         super().__init__()
@@ -64,10 +64,3 @@ class LearnedPositions(nn.Module):
                 hint="build the model with a longer table, or use sinusoidal or rotary positions",
             )
         return x + self.table(layout.positions)
-
-
-class NoPositions(nn.Module):
-    """x itself: for rotary models, and for showing what is lost without positions."""
-
-    def forward(self, x: Float[Tensor, "*batch D"], layout: Layout) -> Float[Tensor, "*batch D"]:
-        return x

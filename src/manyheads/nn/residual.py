@@ -11,8 +11,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from manyheads.errors import choose
+from manyheads.nn.checks import check_probability
 from manyheads.nn.layout import Layout
-from manyheads.nn.probability import check_probability
 from manyheads.nn.unchanged import unchanged
 
 __all__ = ["DropPath", "PostNorm", "PreNorm", "Residual", "make_norm"]
@@ -44,7 +44,7 @@ class DropPath(nn.Module):
 
 
 class Residual(nn.Module):
-    """norm, dropout and drop path; `PreNorm` and `PostNorm` say in which order."""
+    """norm, dropout and drop path; `PreNorm` and `PostNorm` say in which order. `norm` builds the norm."""
 
     def __init__(self, norm: Callable[[], nn.Module], *, dropout: float = 0.0, drop_path: float = 0.0) -> None:
         super().__init__()
@@ -53,9 +53,7 @@ class Residual(nn.Module):
         self.drop_path = DropPath(drop_path) if drop_path else unchanged
 
     def _add(self, x: Tensor, y: Tensor, layout: Layout) -> Tensor:
-        if self.training:
-            y = self.drop_path(self.dropout(y), layout)
-        return x + y
+        return x + self.drop_path(self.dropout(y), layout)
 
 
 class PreNorm(Residual):

@@ -5,8 +5,8 @@ The product of a turned query and a turned key then depends on their distance al
 
 Which components form a pair is a matter of convention, and other people's weights need theirs:
 
+    half-split    (0,K/2) (1,K/2+1) …    most language models', and faster; within each axis' part of the width
     interleaved   (0,1) (2,3) …          the paper's
-    half-split    (0,K/2) (1,K/2+1) …    most language models'; within each axis' part of the width
 
 H heads · K key width · A axes
 """
@@ -15,7 +15,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from manyheads.errors import OptionError
+from manyheads.errors import OptionError, TensorError
+from manyheads.nn.checks import check_size
 from manyheads.nn.positions import angles
 
 __all__ = ["Rotary", "rotate"]
@@ -34,23 +35,28 @@ def rotate(
 
 
 class Rotary(nn.Module):
-    """Rotary positions with one axis (text) or two (images). Nothing is learned, and no length is too long."""
+    """Rotary positions with one axis (text) or two (images). Nothing is learned; there is no table and no longest length."""
 
-    def __init__(self, key_width: int, *, axes: int = 1, base: float = 10_000.0, interleaved: bool = True) -> None:
+    def __init__(self, key_width: int, *, axes: int = 1, base: float = 10_000.0, interleaved: bool = False) -> None:
         super().__init__()
-        if key_width % (2 * axes):
+        if check_size("axes", axes) and check_size("key_width", key_width) % (2 * axes):
             raise OptionError(
-                f"rotary positions turn pairs on {axes} axes: the key width must be a multiple of "
-                f"{2 * axes}, got {key_width}"
+                f"rotary positions turn pairs on {axes} axes: the key width must be a multiple of {2 * axes}, "
+                f"got {key_width}"
             )
-        self.axes, self.base, self.interleaved = axes, base, interleaved
+        self.key_width, self.axes, self.base, self.interleaved = key_width, axes, base, interleaved
 
     def forward(
         self, x: Float[Tensor, "*batch H K"], positions: Int[Tensor, "*shape"] | None = None
     ) -> Float[Tensor, "*batch H K"]:
-        """`positions` broadcast to x without heads and width; with several axes they are (…, A). None = 0, 1, 2 …"""
+        """`positions` broadcast to x without heads and width; with several axes they are (T, A) at least. None = 0, 1, 2 …"""
         positions = torch.arange(x.shape[-3], device=x.device) if positions is None else positions
-        width = x.shape[-1] // self.axes
+        if self.axes > 1 and positions.shape[-1] != self.axes:
+            raise TensorError(
+                f"rotary positions on {self.axes} axes need positions (T, {self.axes}) at least, got {tuple(positions.shape)}",
+                hint="images come with their layout: Padded.grid(batch, rows, columns)",
+            )
+        width = self.key_width // self.axes
         each = (positions,) if self.axes == 1 else positions.unbind(-1)
         parts = [
             rotate(part, angles(where, width, self.base), interleaved=self.interleaved)
@@ -59,4 +65,4 @@ class Rotary(nn.Module):
         return parts[0] if self.axes == 1 else torch.cat(parts, dim=-1)
 
     def extra_repr(self) -> str:
-        return f"axes={self.axes}, base={self.base}, interleaved={self.interleaved}"
+        return f"{self.key_width}, axes={self.axes}, base={self.base}, interleaved={self.interleaved}"

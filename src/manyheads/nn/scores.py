@@ -42,7 +42,7 @@ def additive(
     q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"], weight: Float[Tensor, "H K"]
 ) -> Float[Tensor, "B H T S"]:
     hidden = torch.tanh(q.unsqueeze(-2) + k.unsqueeze(-3))  # (B, H, T, S, K)
-    return (hidden @ weight[:, None, :, None]).squeeze(-1)
+    return (hidden @ weight[:, None, :, None].to(hidden.dtype)).squeeze(-1)
 
 
 class Additive(nn.Module):

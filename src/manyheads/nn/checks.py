@@ -1,0 +1,158 @@
+"""What may be given to the layers of this package, and what is said when something else is.
+
+Options are checked when a layer is built. Tensors are checked by shape and dtype alone, never by value:
+looking at a value would make a GPU wait, and stop `torch.compile`.
+"""
+
+import torch
+from torch import Tensor
+
+from manyheads.errors import OptionError, TensorError
+from manyheads.nn.layout import Layout, Packed, Padded
+
+__all__ = [
+    "check_cache", "check_divides", "check_head_counts", "check_heads", "check_ids", "check_mask", "check_memory",
+    "check_probability", "check_segments", "check_sequence", "check_size",
+]  # fmt: skip
+
+
+def check_size(name: str, size: int) -> int:
+    if size < 1:
+        raise OptionError(f"{name} must be at least 1, got {size}")
+    return size
+
+
+def check_probability(name: str, p: float) -> float:
+    if not 0.0 <= p < 1.0:
+        raise OptionError(f"{name} is a probability, at least 0 and below 1, got {p}")
+    return p
+
+
+def check_head_counts(heads: int, kv_heads: int | None) -> tuple[int, int]:
+    kv_heads = heads if kv_heads is None else kv_heads
+    if heads < 1 or kv_heads < 1 or heads % kv_heads:
+        raise OptionError(f"heads must be a multiple of kv_heads, both at least 1, got {heads} and {kv_heads}")
+    return heads, kv_heads
+
+
+def check_divides(width: int, heads: int) -> int:
+    """Width of one head, when the heads share the model's width evenly."""
+    if width % heads:
+        raise OptionError(
+            f"heads must divide the width, got width {width} and {heads} heads",
+            hint="or set key_width, the width of one head, by itself",
+        )
+    return width // heads
+
+
+def check_heads(q: Tensor, k: Tensor, v: Tensor) -> None:
+    """q (B, H, T, K), k (B, G, S, K) and v (B, G, S, V) that fit, or one error that shows all three."""
+    if not q.ndim == k.ndim == v.ndim == 4:
+        raise TensorError(
+            f"attention takes q (B,H,T,K), k (B,G,S,K) and v (B,G,S,V), got {shapes(q, k, v)}",
+            hint="heads come before positions: x.view(B, T, H, K).transpose(1, 2)",
+        )
+    if q.shape[3] != k.shape[3] or k.shape[:3] != v.shape[:3] or q.shape[0] != k.shape[0]:
+        raise TensorError(
+            f"q and k must agree in batch and width, k and v in batch, heads and length, got {shapes(q, k, v)}"
+        )
+    if q.shape[1] % k.shape[1]:
+        raise TensorError(f"query heads must be a multiple of key/value heads, got {shapes(q, k, v)}")
+    if not q.dtype == k.dtype == v.dtype or not q.is_floating_point():
+        raise TensorError(f"q, k and v must be of one floating-point dtype, got {q.dtype}, {k.dtype}, {v.dtype}")
+
+
+def shapes(q: Tensor, k: Tensor, v: Tensor) -> str:
+    return f"q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)}"
+
+
+def check_mask(mask: Tensor | None, scores: tuple[int, ...]) -> None:
+    """A mask is boolean and broadcasts to the shape of the scores."""
+    if mask is None:
+        return
+    if mask.dtype != torch.bool:
+        raise TensorError(
+            f"a mask must be boolean, True = may attend, got {mask.dtype}",
+            hint="an additive mask becomes boolean by `mask == 0`, a mask of ones and zeros by `mask.bool()`",
+        )
+    fits = mask.ndim <= 4 and all(m in (1, s) for m, s in zip(reversed(mask.shape), reversed(scores), strict=False))
+    if not fits:
+        raise TensorError(
+            f"a mask must broadcast to (B, H, T, S) = {scores}, got {tuple(mask.shape)}",
+            hint="a mask over keys (B, S) becomes mask[:, None, None, :]",
+        )
+
+
+def check_sequence(name: str, x: Tensor, layout: Layout | None, width: int) -> None:
+    """(B, T, D), or (N, D) with a packed layout, of the given width and as long as its layout says."""
+    packed = isinstance(layout, Packed)
+    if x.ndim != (2 if packed else 3) or x.shape[-1] != width:
+        raise TensorError(
+            f"{name} must be {'packed (N, D)' if packed else 'padded (B, T, D)'} with D = {width}, got {tuple(x.shape)}",
+            hint="a packed batch comes with its layout: Packed.from_lengths([5, 3])",
+        )
+    if layout is not None and x.shape[:-1] != layout.shape:
+        raise TensorError(f"{name} must have the shape of its layout, {layout.shape}, got {tuple(x.shape[:-1])}")
+
+
+def check_ids(name: str, ids: Tensor, layout: Layout | None) -> None:
+    """Whole numbers, at least one of them, in the shape that the layout calls for."""
+    packed = isinstance(layout, Packed)
+    if ids.ndim != (1 if packed else 2) or ids.numel() == 0:
+        kind = "packed (N)" if packed else "padded (B, T)"
+        raise TensorError(f"{name} must be {kind} with at least one token, got {tuple(ids.shape)}")
+    if ids.dtype not in (torch.int64, torch.int32):
+        raise TensorError(f"{name} must be ids of dtype int64 or int32, got {ids.dtype}")
+    if layout is not None and ids.shape != layout.shape:
+        raise TensorError(f"{name} must have the shape of its layout, {layout.shape}, got {tuple(ids.shape)}")
+
+
+def check_segments(q: Tensor, k: Tensor, queries: Packed, keys: Packed) -> None:
+    """Packed tensors as long as their layouts, and as many sequences of queries as of keys."""
+    for name, x, layout in (("q", q, queries), ("k", k, keys)):
+        if x.ndim != 3 or x.shape[:1] != layout.shape:
+            raise TensorError(f"{name} must be (N, heads, width) with N = {layout.shape[0]}, got {tuple(x.shape)}")
+    if queries.batch != keys.batch:
+        raise TensorError(
+            "each sequence of queries attends to its own sequence of keys: both must be as many, "
+            f"got {queries.batch} and {keys.batch}"
+        )
+
+
+def check_memory(layout: Layout | None, memory_layout: Layout | None, mask: Tensor | None, banded: bool) -> None:
+    """Queries and keys lie alike, and what is asked of them has one meaning in both layouts."""
+    packed = isinstance(layout, Packed)
+    if packed != isinstance(memory_layout, Packed):
+        raise TensorError(
+            f"x and memory must both be padded or both be packed, got {kind(layout)} queries and {kind(memory_layout)} keys",
+            hint="give both layouts: layout=Packed…, memory_layout=Packed…",
+        )
+    if packed and mask is not None:
+        raise TensorError(
+            f"a packed batch takes no dense mask, got one of shape {tuple(mask.shape)}",
+            hint="causal and window are options of the layer; for any other mask use a padded batch",
+        )
+    if banded and memory_layout is not layout and isinstance(memory_layout, Padded) and memory_layout.keep is not None:
+        raise TensorError(
+            "a causal or windowed layer counts from the end of both sequences, got a memory with padding at its end",
+            hint="pack both sequences, or say with a mask what may be seen",
+        )
+
+
+def kind(layout: Layout | None) -> str:
+    return "packed" if isinstance(layout, Packed) else "padded"
+
+
+def check_cache(layout: Layout | None, memory: object) -> None:
+    if memory is not None:
+        raise TensorError(
+            "a cache is for self-attention, got one together with a memory",
+            hint="a memory does not grow: compute its keys_values once and pass them as the memory",
+        )
+    if isinstance(layout, Packed):
+        raise TensorError("a cache grows by columns of a padded batch, got a packed layout")
+    if layout is not None and layout.keep is not None:
+        raise TensorError(
+            "a cache does not remember padding, got a layout with padding",
+            hint="say at every step what is padding, with a mask over all keys: (B, 1, 1, S)",
+        )
