@@ -175,3 +175,37 @@ def test_narrow_windows_in_chunks():
     mask = (torch.arange(700, device="cuda") < torch.tensor([700, 300], device="cuda")[:, None])[:, None, None]
     out = attention(q, k, v, mask=mask, window=(20, 9))
     assert_same(out, reference(q, k, v, mask=mask, window=(20, 9)), (q, k, v), torch.bfloat16)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_query_key_norm_under_autocast_stays_on_the_fast_path(packed):
+    """Autocast normalises in float32; queries and keys must come back to half precision."""
+    config = TransformerConfig(width=128, heads=4, layers=2, feedforward=256, norm="pre", qk_norm=True)
+    model = Transformer(config, 100).cuda().eval()
+    layout = Packed.from_lengths([9, 30, 4], "cuda")
+    ids = torch.randint(1, 100, (43,), device="cuda")
+    given = (ids, ids, layout, layout) if packed else (layout.pad(ids), layout.pad(ids))
+    exact = model(*given)
+    with torch.autocast("cuda", torch.bfloat16), torch.profiler.profile() as profile:
+        half = model(*given).float()
+    inside = slice(None) if packed else layout.padded().keep
+    assert (half - exact)[inside].abs().max() < 0.05 * exact.abs().max()
+    if packed:
+        assert any("flash_attention" in event.key for event in profile.key_averages())
+
+
+def test_a_compiled_mask_with_queries_that_see_nothing():
+    q, k, v = (random(2, 4, 24, 64, dtype=torch.bfloat16, seed=s) for s in range(3))
+    mask = torch.ones(2, 1, 24, 24, dtype=torch.bool, device="cuda")
+    mask[0, :, 3], mask[1] = False, False
+    compiled = torch.compile(attention, fullgraph=True)
+    out = compiled(q, k, v, mask=mask)
+    assert (out[~mask.expand(2, 4, 24, 24).any(-1)] == 0).all()
+    assert_same(out, reference(q, k, v, mask=mask), (q, k, v), torch.bfloat16)
+
+
+def test_cudnn_is_as_it_was_afterwards():
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    q = random(1, 2, 8, 64, dtype=torch.bfloat16)
+    attention(q, q, q, mask=torch.ones(8, 8, dtype=torch.bool, device="cuda"))
+    assert torch.backends.cuda.cudnn_sdp_enabled() == before
