@@ -32,7 +32,9 @@ class Activation(NamedTuple):
 
 
 ACTIVATIONS = {
-    "relu": Activation(F.relu),
+    "relu": Activation(
+        F.relu_
+    ),  # in place: nobody else needs what `up` gave, and a new tensor costs more than the maximum
     "gelu": Activation(F.gelu),
     "gelu-tanh": Activation(partial(F.gelu, approximate="tanh")),
     "silu": Activation(F.silu),
