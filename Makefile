@@ -42,6 +42,7 @@ format: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.blocks
+	$(BIN)/python -m benchmarks.windows
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis

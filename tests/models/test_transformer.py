@@ -253,7 +253,7 @@ def test_long_narrow_windows_compile_into_one_graph():
     torch.compiler.reset()
     model = build(window=(8, 8))
     compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
-    ids = torch.randint(1, WORDS, (2, 200))
+    ids = torch.randint(1, WORDS, (2, 300))
     close(compiled(ids, ids), model(ids, ids))
 
 

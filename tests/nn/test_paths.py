@@ -93,7 +93,7 @@ def test_fused_equals_explicit(dtype, case, share, causal, window):
 
 
 @given(
-    length=st.integers(1, 600), window=st.tuples(st.integers(0, 40), st.integers(0, 40)), causal=st.booleans(),
+    length=st.integers(1, 700), window=st.tuples(st.integers(0, 40), st.integers(0, 40)), causal=st.booleans(),
     padded=st.booleans(), groups=st.sampled_from([1, 2]),
 )  # fmt: skip
 def test_a_narrow_window_in_chunks_equals_the_explicit_path(length, window, causal, padded, groups):
@@ -106,7 +106,7 @@ def test_a_narrow_window_in_chunks_equals_the_explicit_path(length, window, caus
     assert_same(chunked, explicit, inputs)
 
 
-@pytest.mark.parametrize("length", [192, 193, 255, 256, 257, 500])
+@pytest.mark.parametrize("length", [288, 289, 319, 320, 321, 500])
 @pytest.mark.parametrize("window", [(16, 16), (0, 0), (31, 0), (0, 32)])
 def test_chunks_of_every_remainder(length, window):
     case = Case(batch=2, heads=2, groups=1, queries=length, keys=length, key_width=4, value_width=6, seed=length)

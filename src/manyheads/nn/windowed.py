@@ -22,12 +22,12 @@ SMALLEST_CHUNK = 64
 
 
 def windowed_applies(q: Tensor, k: Tensor, mask: Tensor | None, window: Window) -> bool:
-    """Self-attention with a window on both sides, a mask over keys at most, and at least half of the work saved."""
+    """Self-attention with a window on both sides, a mask over keys at most, and at least two thirds of the work saved."""
     left, right = window
     if left is None or right is None or q.shape[2] != k.shape[2]:
         return False
     over_keys = mask is None or (mask.ndim == 4 and mask.shape[1] == mask.shape[2] == 1 and mask.shape[3] > 1)
-    return over_keys and q.shape[2] >= 2 * (chunk_size(left, right) + left + right)
+    return over_keys and q.shape[2] >= 3 * (chunk_size(left, right) + left + right)
 
 
 def chunk_size(left: int, right: int) -> int:
