@@ -53,10 +53,10 @@ class Transformer(nn.Module):
         """What the decoder reads. Without a layout, id 0 is padding."""
         check_ids("source", source, layout)
         layout = layout or Padded.like(source, keep=source != PADDING)
-        states = self.encoder.states(self.embed_source(self.words, source, layout), layout, weights)
-        if self.config.cross == "last":
-            return Memory((self.encoder.norm(states[-1]),) * self.config.depth, layout)
-        return Memory(tuple(self.encoder.norm(state) for state in states), layout)
+        x = self.embed_source(self.words, source, layout)
+        if self.config.cross == "same":
+            return Memory(tuple(map(self.encoder.norm, self.encoder.states(x, layout, weights))), layout)
+        return Memory((self.encoder(x, layout, weights),) * self.config.depth, layout)
 
     def decode(
         self,

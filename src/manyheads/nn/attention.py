@@ -81,12 +81,12 @@ def attend(
     """`attention` by the path that is asked for: (output, weights or None)."""
     check_heads(q, k, v)
     check_mask(mask, (*q.shape[:3], k.shape[2]))
-    window = trim(window, q.shape[2], k.shape[2])
     if return_weights or not isinstance(score, DotProduct):
-        mask = within(mask, window, q.shape[2], k.shape[2], q.device)
+        mask = within(mask, trim(window, q.shape[2], k.shape[2]), q.shape[2], k.shape[2], q.device)
         out, weights = explicit_attention(q, k, v, mask=mask, score=score, dropout=dropout)
         return out, weights if return_weights else None
     k, v, mask = crop(k, v, mask, q.shape[2], window)
+    window = trim(window, q.shape[2], k.shape[2])
     fused = windowed_attention if windowed_applies(q, k, mask, window) else fused_attention
     return fused(q, k, v, mask=mask, window=window, scale=score.scale, dropout=dropout), None
 

@@ -95,7 +95,9 @@ class Encoder(nn.Module):
     def forward(
         self, x: Float[Tensor, "*batch D"], layout: Layout, weights: Weights | None = None
     ) -> Float[Tensor, "*batch D"]:
-        return self.norm(self.states(x, layout, weights)[-1])
+        for block in self.blocks:
+            x = block(x, layout, weights)
+        return self.norm(x)
 
     def states(
         self, x: Float[Tensor, "*batch D"], layout: Layout, weights: Weights | None = None
