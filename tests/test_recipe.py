@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -64,7 +65,7 @@ def test_precedence(write):
         ("model.bias", 0, "model.bias must be true or false, got 0"),
         ("model.dropout", 1, "model.dropout must be between 0 and 0.99, got 1"),
         ("model.dropout", float("nan"), "model.dropout must be between 0 and 0.99, got nan"),
-        ("model.norm", "prenorm", "model.norm must be one of 'pre', 'post', got 'prenorm'"),
+        ("model.norm", "prenorm", "model.norm must be one of 'pre', 'post', got 'prenorm': did you mean 'pre'?"),
         ("model.window", [1, 2, 3], "model.window must be [a whole number, a whole number], got [1, 2, 3]"),
         ("model.window", [-1, 2], "model.window must be between 0 and 1048576, got [-1, 2]"),
         ("model.widht", 3, "model.widht is not known: did you mean 'width'?"),
@@ -124,6 +125,25 @@ def test_names_that_are_not_there():
         load_recipe("nowhere.toml")
     with pytest.raises(OptionError, match="a preset or end in"):
         load_recipe("../../../etc/passwd")
+
+
+def test_a_parent_that_is_not_there_is_named_with_its_child(write):
+    path = write('extends = "tiney"')
+    with pytest.raises(OptionError) as error:
+        load_recipe(path)
+    assert error.value.message == f"{path}: extends: a recipe must be a preset or end in .toml, got 'tiney'"
+    assert error.value.hint == "did you mean 'tiny'?"
+
+
+def test_a_key_that_lost_its_section_is_shown_home(write):
+    with pytest.raises(OptionError, match=r"layers is not a section of a recipe: it belongs under \[model\]"):
+        load_recipe(write("layers = 3"))
+    with pytest.raises(OptionError, match="did you mean 'extends'"):
+        load_recipe(write('extend = "tiny"'))
+
+
+def test_a_path_is_as_good_as_its_name(tmp_path, write):
+    assert load_recipe(Path(write('extends = "tiny"'))) == load_recipe("tiny")
 
 
 def test_a_recipe_cannot_extend_itself(write):

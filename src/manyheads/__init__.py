@@ -35,3 +35,7 @@ __getattr__ = lazy(
         "transformer_cost": "manyheads.models.cost",
     },
 )
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from typing import TypeVar
 
-__all__ = ["ManyheadsError", "OptionError", "TensorError", "choose", "did_you_mean"]
+__all__ = ["ManyheadsError", "OptionError", "TensorError", "choose", "did_you_mean", "nearest"]
 
 Choice = TypeVar("Choice")
 
@@ -39,8 +39,13 @@ class TensorError(ManyheadsError, ValueError):
 
 def did_you_mean(given: str, known: Collection[str]) -> str:
     """A hint that names the nearest known word, or all of them when none is near."""
+    return nearest(given, known) or f"choose one of {', '.join(map(repr, known))}"
+
+
+def nearest(given: str, known: Collection[str]) -> str | None:
+    """A hint that names the nearest known word, if one is near."""
     near = get_close_matches(given, known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(map(repr, known))}"
+    return f"did you mean {near[0]!r}?" if near else None
 
 
 def choose(option: str, given: str, known: Mapping[str, Choice]) -> Choice:
@@ -48,6 +53,6 @@ def choose(option: str, given: str, known: Mapping[str, Choice]) -> Choice:
     if given not in known:
         raise OptionError(
             f"{option} must be one of {', '.join(map(repr, known))}, got {given!r}",
-            hint=did_you_mean(str(given), known),
+            hint=nearest(str(given), known),
         )
     return known[given]

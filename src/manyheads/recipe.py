@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-from manyheads.errors import OptionError, did_you_mean
+from manyheads.errors import OptionError, did_you_mean, nearest
 from manyheads.models.config import TransformerConfig
 from manyheads.sections import Section, between, refuse
 
@@ -100,15 +100,19 @@ class Recipe:
 
     def as_tables(self) -> Table:
         """Nested plain values, without what was not set."""
-        tables = asdict(self)
-        return {
-            name: {k: v for k, v in table.items() if v not in (None, "")} if isinstance(table, dict) else table
-            for name, table in tables.items()
+        sections = {
+            name: {k: v for k, v in asdict(getattr(self, name)).items() if v not in (None, "")} for name in SECTIONS
         }
+        return {"description": self.description, **{name: table for name, table in sections.items() if table}}
 
 
-def load_recipe(name: str, changes: Mapping[str, Any] | None = None) -> Recipe:
-    """The recipe called `name`, or in the file `name`, with keys like "model.width" changed."""
+def load_recipe(name: str | Path, changes: Mapping[str, Any] | None = None) -> Recipe:
+    """A preset by its name, or a TOML file of your own, with keys like "model.width" changed.
+
+    A file may begin with `extends = "small"` and say only what differs from that preset or file. What nobody says has the
+    default of its section. Every fault of the result comes in one error.
+    """
+    name = str(name)
     tables, changes = resolve(name), changes or {}
     for key, value in changes.items():
         section, _, option = key.partition(".")
@@ -122,7 +126,8 @@ def load_recipe(name: str, changes: Mapping[str, Any] | None = None) -> Recipe:
 def recipe_names() -> list[str]:
     """Every preset, as `load_recipe` takes it."""
     root = Path(str(files("manyheads.recipes")))
-    return sorted(path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.toml"))
+    names = (path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.toml"))
+    return sorted(names, key=lambda name: ("/" in name, name))  # our own first
 
 
 def resolve(name: str, seen: tuple[str, ...] = ()) -> Table:
@@ -138,7 +143,10 @@ def resolve(name: str, seen: tuple[str, ...] = ()) -> Table:
         raise OptionError(f"{name}: extends must be the name of a recipe, got {parent!r}")
     if parent.endswith(".toml"):
         parent = str((Path(name).parent / parent).resolve())  # a file names its neighbours
-    return merge(resolve(parent, (*seen, name)), tables)
+    try:
+        return merge(resolve(parent, (*seen, name)), tables)
+    except OptionError as error:
+        raise OptionError(f"{name}: extends: {error.message}", error.hint) from None
 
 
 def read_tables(name: str) -> Table:
@@ -157,7 +165,8 @@ def find(name: str) -> Path:
         return Path(name)
     if name not in recipe_names():
         raise OptionError(
-            f"a recipe must be a preset or end in .toml, got {name!r}", hint=did_you_mean(name, recipe_names())
+            f"a recipe must be a preset or end in .toml, got {name!r}",
+            hint=nearest(name, recipe_names()) or "`manyheads recipes` lists the presets",
         )
     return Path(str(files("manyheads.recipes"))) / f"{name}.toml"
 
@@ -183,11 +192,17 @@ def table_faults(tables: Table) -> Iterator[str]:
             if not isinstance(table, str):
                 yield f"description must be text, got {table!r}"
         elif name not in SECTIONS:
-            yield f"{name} is not a section of a recipe: {did_you_mean(name, [*SECTIONS, 'description'])}"
+            yield f"{name} is not a section of a recipe: {where_it_belongs(name)}"
         elif not isinstance(table, dict):
             yield f"{name} must be a section, [{name}], got {table!r}"
         else:
             yield from SECTIONS[name].faults(table, prefix=f"{name}.")
+
+
+def where_it_belongs(name: str) -> str:
+    """A key that lost its section, or a word that was meant to be another."""
+    homes = [section for section, kind in SECTIONS.items() if name in kind.__dataclass_fields__]  # type: ignore[attr-defined]
+    return f"it belongs under [{homes[0]}]" if homes else did_you_mean(name, [*SECTIONS, "extends", "description"])
 
 
 def build_section(name: str, table: Table, where: str) -> Section:

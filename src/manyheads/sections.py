@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field, fields
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from manyheads.errors import OptionError, did_you_mean
+from manyheads.errors import OptionError, did_you_mean, nearest
 
 __all__ = ["Section", "between", "refuse"]
 
@@ -37,7 +37,8 @@ class Section:
             if name not in known:
                 yield f"{prefix}{name} is not known: {did_you_mean(name, known)}"
             elif not fits(value, hints[name]):
-                yield f"{prefix}{name} must be {describe(hints[name])}, got {value!r}"
+                meant = nearest(value, choices(hints[name])) if isinstance(value, str) else None
+                yield f"{prefix}{name} must be {describe(hints[name])}, got {value!r}" + (f": {meant}" if meant else "")
             elif not inside(value, known[name].metadata.get("bounds")):
                 low, high = known[name].metadata["bounds"]
                 yield f"{prefix}{name} must be between {low} and {high}, got {value!r}"
@@ -70,6 +71,10 @@ def fits(value: Any, hint: Any) -> bool:
 def inside(value: Any, bounds: tuple[float, float] | None) -> bool:
     numbers = value if isinstance(value, (tuple, list)) else (value,)
     return bounds is None or all(number is None or bounds[0] <= number <= bounds[1] for number in numbers)
+
+
+def choices(hint: Any) -> tuple[str, ...]:
+    return get_args(hint) if get_origin(hint) is Literal else ()
 
 
 def describe(hint: Any) -> str:

@@ -8,7 +8,7 @@ import torch
 from test_transformer import OPTIONS, SMALL, WORDS
 from torch.utils.flop_counter import FlopCounterMode
 
-from manyheads import Transformer, TransformerConfig, load_recipe, recipe_names, transformer_cost
+from manyheads import OptionError, Transformer, TransformerConfig, load_recipe, recipe_names, transformer_cost
 from manyheads.models.cost import PARTS
 
 PART_OF = {
@@ -102,3 +102,9 @@ def test_every_row_of_table_3_is_there():
         (4.88, 25.5), (5.75, 24.5), (4.66, 26.0), (5.12, 25.4), (4.75, 26.2), (5.77, 24.6), (4.95, 25.5), (4.67, 25.3),
         (5.47, 25.7), (4.92, 25.7),
     }  # fmt: skip
+
+
+def test_a_sentence_beyond_the_table_of_positions_costs_nothing_because_it_cannot_be():
+    config = replace(SMALL, positions="learned", max_length=9)
+    with pytest.raises(OptionError, match="learned positions end at max_length 9, got 10 tokens"):
+        transformer_cost(config, WORDS, source_length=10)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from manyheads import OptionError, TensorError, Transformer, TransformerConfig
+from manyheads import OptionError, TensorError, Transformer, TransformerConfig, load_recipe
 from manyheads.models import PADDING
 from manyheads.nn import Packed, Padded
 
@@ -298,6 +298,9 @@ REFUSED = {
     "tokens must be padded (B, T) with at least one token, got (2, 0)": lambda m: m.step(
         IDS[:, :0], m.start(m.encode(IDS))
     ),
+    "there must be as many targets as sources, got 1 and 2": lambda m: m(IDS, IDS[:1]),
+    "a memory is what encode gives, got Tensor": lambda m: m.decode(IDS, IDS),
+    "source must have the shape of its layout, (2, 4), got (2, 5)": lambda m: m(IDS, IDS, Padded.like(IDS[:, :4])),
     "learned positions end at 4, got a sequence of 5 tokens": lambda m: m(IDS, IDS),
 }
 
@@ -313,6 +316,8 @@ def test_what_is_no_sentence_is_refused(call, request):
 def test_vocabularies_that_cannot_be():
     with pytest.raises(OptionError, match="a vocabulary needs at least one word, got 0 source"):
         Transformer(SMALL, 0)
+    with pytest.raises(OptionError, match="a Transformer is built from a TransformerConfig, got Recipe"):
+        Transformer(load_recipe("tiny"), 100)
     with pytest.raises(OptionError, match="tie = 'all' needs one joint vocabulary, got 11 source and 13 target"):
         Transformer(SMALL, (11, 13))
 

@@ -6,12 +6,14 @@ import torch
 from manyheads import OptionError, TensorError
 from manyheads.nn import (
     DropPath,
+    EncoderBlock,
     FeedForward,
     KeyValueCache,
     LearnedPositions,
     MultiHeadAttention,
     Packed,
     Padded,
+    PreNorm,
     Rotary,
     SinusoidalPositions,
     attention,
@@ -46,7 +48,8 @@ BUILT = {
     "hidden must be at least 1, got 0": lambda: FeedForward(8, 0),
     "a window is (left, right), each None or at least 0, got 64": lambda: MultiHeadAttention(8, 2, window=64),
     "a window is (left, right), each None or at least 0, got (2.5, 1)": lambda: window_mask(5, window=(2.5, 1)),
-    "lengths must be plain numbers, got a tensor": lambda: Packed.from_lengths(torch.tensor([3, 2])),
+    "lengths must be plain whole numbers, got 5.0": lambda: Padded.from_lengths([5.0, 3.0]),
+    "lengths must be plain whole numbers, got a tensor": lambda: Packed.from_lengths(torch.tensor([3, 2])),
     "sinusoidal positions come in pairs: the width must be even, got 7": lambda: SinusoidalPositions(7),
     "a table of learned positions needs at least one row, got 0": lambda: LearnedPositions(0, 8),
     "a sequence needs at least one token, got length 0 in row 1": lambda: Packed.from_lengths([3, 0]),
@@ -112,6 +115,18 @@ CALLED = {
     "rotary positions on 2 axes need positions (T, 2) at least, got (5,)": lambda: MultiHeadAttention(
         8, 2, rotary=Rotary(4, axes=2)
     )(X),
+    "the layout of x must be Padded or Packed, got Tensor": lambda: MHA(X, layout=torch.ones(2, 5, dtype=torch.bool)),
+    "the layout of x must be Padded or Packed, got list": lambda: MHA(X, layout=[5, 3]),
+    "keep must be boolean of shape (2, 5), True = a token, got torch.int64 (2, 5)": lambda: Padded.like(
+        X, keep=torch.ones(2, 5, dtype=torch.int64)
+    ),
+    "keep must be boolean of shape (2, 5), True = a token, got torch.bool (5,)": lambda: Padded.like(
+        X, keep=torch.ones(5, dtype=torch.bool)
+    ),
+    "got padding in layout, no memory_layout": lambda: MHA(X, X, layout=Padded.from_lengths([5, 3])),
+    "weights are collected in a list, got bool": lambda: EncoderBlock(
+        MHA, FeedForward(8, 8), lambda: PreNorm(torch.nn.Identity)
+    )(X, weights=True),
     "a cache does not remember padding": lambda: MHA(X, layout=Padded.from_lengths([5, 3]), cache=KeyValueCache()),
     "a packed batch takes no dense mask": lambda: MHA(
         torch.zeros(10, 8), layout=Packed.from_lengths([5, 5]), mask=torch.ones(5, 5, dtype=torch.bool)

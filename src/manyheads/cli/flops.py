@@ -29,8 +29,10 @@ def flops(
 ) -> None:
     """Parameters and multiply-adds of one forward pass, by part.
 
-        manyheads flops paper/base
-        manyheads flops base --batch 64 --length 30 --set model.layers=12 --json
+    ```
+    manyheads flops paper/base
+    manyheads flops base --batch 64 --length 30 --set model.layers=12 --json
+    ```
 
     Parameters
     ----------
@@ -43,7 +45,7 @@ def flops(
     target_length
         Target tokens in each, if not as many.
     set
-        Change a key of the recipe: --set model.width=256.
+        Change a key of the recipe; repeat it for more: --set model.width=256 --set model.layers=3.
     as_json
         One JSON object instead of a table.
     """
@@ -70,7 +72,7 @@ def as_object(recipe: str, cost: Cost, batch: int, source: int, target: int) -> 
 def as_table(recipe: str, words: int, cost: Cost, batch: int, source: int, target: int) -> Table:
     table = Table(
         title=f"{recipe}: {batch} × ({source} → {target}) tokens, vocabulary {words:,}",
-        caption="one forward pass; a training step costs three",
+        caption="one forward pass, every score counted, masked or not;\na training step costs three; a multiply-add is 2 flops",
     )
     table.add_column("part")
     for column in ("parameters", "%", "multiply-adds", "%"):

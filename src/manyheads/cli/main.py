@@ -1,4 +1,4 @@
-"""The command `manyheads`. Each verb is one file in this folder and is imported when it is called.
+"""The command `manyheads`. Each verb is one file in this folder; what is heavy is imported when it is called.
 
 Results go to stdout, everything else to stderr. Exit status: 0 done, 1 failed, 2 refused usage or input.
 """
@@ -9,6 +9,8 @@ import sys
 from cyclopts import App, CycloptsError
 
 from manyheads import __version__
+from manyheads.cli.flops import flops
+from manyheads.cli.recipes import app as recipes
 from manyheads.errors import ManyheadsError, OptionError, TensorError
 
 __all__ = ["app", "main"]
@@ -19,12 +21,14 @@ app = App(
     help_format="markdown",
     help="""The Transformer, whole.
 
-    manyheads recipes
-    manyheads flops paper/base --batch 32 --length 50
-    """,
+```
+manyheads recipes
+manyheads flops paper/base --batch 32 --length 50
+```
+""",
 )
-app.command("manyheads.cli.flops:flops", name="flops")
-app.command("manyheads.cli.recipes:app", name="recipes")
+app.command(flops)
+app.command(recipes)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -15,9 +15,11 @@ app = App(
     name="recipes",
     help="""The presets, and what is in them.
 
-    manyheads recipes
-    manyheads recipes show paper/base
-    """,
+```
+manyheads recipes
+manyheads recipes show paper/base
+```
+""",
 )
 
 
@@ -32,7 +34,7 @@ def list_recipes() -> None:
 
 @app.command
 def show(name: str, /) -> None:
-    """Print a recipe in full, every default written out, as TOML.
+    """Print a recipe as TOML, defaults written out; what is not there follows from what is.
 
     Parameters
     ----------

@@ -20,6 +20,7 @@ B batch · T queries · S keys · D model width · H heads · G key/value heads 
 from collections import Counter
 from dataclasses import dataclass
 
+from manyheads.errors import OptionError
 from manyheads.models.config import TransformerConfig
 
 __all__ = ["PARTS", "Cost", "attention_cost", "transformer_cost"]
@@ -104,6 +105,11 @@ def transformer_cost(
     target_length: int = 1,
 ) -> Cost:
     """One forward pass of `batch` sentence pairs of the given lengths."""
+    if config.positions == "learned" and max(source_length, target_length) > config.max_length:
+        raise OptionError(
+            f"learned positions end at max_length {config.max_length}, got {max(source_length, target_length)} tokens",
+            hint="--set model.max_length=… makes the table longer",
+        )
     words = (vocabulary, vocabulary) if isinstance(vocabulary, int) else vocabulary
     norm = norm_cost(config)
     encoder_block = (

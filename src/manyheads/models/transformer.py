@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from manyheads.errors import OptionError
+from manyheads.errors import OptionError, TensorError
 from manyheads.models.config import TransformerConfig
 from manyheads.models.initialise import initialise
 from manyheads.models.parts import Embed, build_decoder, build_encoder
@@ -31,6 +31,11 @@ class Transformer(nn.Module):
 
     def __init__(self, config: TransformerConfig, vocabulary: int | tuple[int, int]) -> None:
         super().__init__()
+        if not isinstance(config, TransformerConfig):
+            raise OptionError(
+                f"a Transformer is built from a TransformerConfig, got {type(config).__name__}",
+                hint="of a recipe it is recipe.model: Transformer(recipe.model, recipe.data.vocabulary)",
+            )
         source_words, target_words = check_vocabulary(vocabulary, config.tie)
         self.config = config
         self.words = nn.Embedding(source_words, config.width)
@@ -44,7 +49,11 @@ class Transformer(nn.Module):
         self, source: Int[Tensor, "*source"], target: Int[Tensor, "*target"],
         source_layout: Layout | None = None, target_layout: Layout | None = None,
     ) -> Float[Tensor, "*target W"]:  # fmt: skip
-        """Logits of the token after each target token. Ids are padded (B, T), or packed (N) with their layouts."""
+        """Logits of the token after each target token.
+
+        Ids are padded (B, T), or packed (N) with their layouts, each at least 0 and below its vocabulary.
+        Without a layout, id 0 is padding in the source. Padding of the target is left to the loss: `ignore_index=0`.
+        """
         return self.decode(target, self.encode(source, source_layout), target_layout)
 
     def encode(
@@ -72,6 +81,7 @@ class Transformer(nn.Module):
         """
         check_ids("target", target, layout)
         layout = layout or Padded.like(target)
+        check_same_batch(memory, layout)
         x = self.embed_target(self.target_words or self.words, target, layout)
         x = self.decoder(x, layout, memory.states, memory.layout, None, weights, cross_weights)
         return self.logits(x)
@@ -97,6 +107,13 @@ class Transformer(nn.Module):
         x = self.embed_target(self.target_words or self.words, tokens, layout)
         x = self.decoder(x, layout, cache.memory, cache.memory_layout, cache.past, weights, cross_weights)
         return self.logits(x)
+
+
+def check_same_batch(memory: Memory, layout: Layout) -> None:
+    if not isinstance(memory, Memory):
+        raise TensorError(f"a memory is what encode gives, got {type(memory).__name__}")
+    if memory.layout.batch != layout.batch:
+        raise TensorError(f"there must be as many targets as sources, got {layout.batch} and {memory.layout.batch}")
 
 
 def check_vocabulary(vocabulary: int | tuple[int, int], tie: str) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from typing import Any, cast
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from manyheads.errors import TensorError
 from manyheads.nn.cache import KeyValue, KeyValueCache
 from manyheads.nn.layout import Layout, Padded
 from manyheads.nn.multihead import MultiHeadAttention
@@ -42,21 +43,36 @@ class Memory:
 
 
 class EncoderBlock(nn.Module):
+    """Self-attention, then feed-forward, each inside a residual. The residual is built here, once for each sublayer.
+
+    residual = partial(PreNorm, partial(nn.LayerNorm, 64), dropout=0.1)
+    block = EncoderBlock(MultiHeadAttention(64, 4), FeedForward(64, 256), residual)
+    y = block(x)
+    """
+
     def __init__(self, attention: MultiHeadAttention, feedforward: nn.Module, residual: Callable[[], Residual]) -> None:
-        """`residual` is called once for each sublayer."""
         super().__init__()
         self.attention, self.feedforward = attention, feedforward
         self.around_attention, self.around_feedforward = residual(), residual()
 
     def forward(
-        self, x: Float[Tensor, "*batch D"], layout: Layout, weights: Weights | None = None
+        self, x: Float[Tensor, "*batch D"], layout: Layout | None = None, weights: Weights | None = None
     ) -> Float[Tensor, "*batch D"]:
+        layout = layout or Padded.like(x)
         attend = partial(collect(self.attention, weights), layout=layout)
         x = self.around_attention(x, attend, layout)
         return self.around_feedforward(x, self.feedforward, layout)
 
 
 class DecoderBlock(nn.Module):
+    """Causal self-attention, then cross-attention to the memory, then feed-forward, each inside a residual.
+
+    block = DecoderBlock(
+        MultiHeadAttention(64, 4, causal=True), MultiHeadAttention(64, 4), FeedForward(64, 256), residual
+    )
+    y = block(x, None, memory)
+    """
+
     def __init__(
         self,
         attention: MultiHeadAttention,
@@ -71,13 +87,14 @@ class DecoderBlock(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "*batch D"],
-        layout: Layout,
+        layout: Layout | None,
         memory: Float[Tensor, "*memory D"] | KeyValue,
-        memory_layout: Layout,
+        memory_layout: Layout | None = None,
         cache: KeyValueCache | None = None,
         weights: Weights | None = None,
         cross_weights: Weights | None = None,
     ) -> Float[Tensor, "*batch D"]:
+        layout = layout or Padded.like(x, start=0 if cache is None else cache.length)
         attend = partial(collect(self.attention, weights), layout=layout, cache=cache)
         read = partial(collect(self.cross, cross_weights), memory=memory, layout=layout, memory_layout=memory_layout)
         x = self.around_attention(x, attend, layout)
@@ -168,6 +185,8 @@ def collect(attention: MultiHeadAttention, weights: Weights | None) -> Callable[
     """`attention`, appending its weights to the list; `attention` itself when there is no list."""
     if weights is None:
         return attention
+    if not isinstance(weights, list):
+        raise TensorError(f"weights are collected in a list, got {type(weights).__name__}", hint="weights=[]")
 
     def attend(x: Tensor, **options: Any) -> Tensor:
         y, seen = attention(x, return_weights=True, **options)

@@ -79,20 +79,38 @@ def check_mask(mask: Tensor | None, scores: tuple[int, ...]) -> None:
     if not fits:
         raise TensorError(
             f"a mask must broadcast to (B, H, T, S) = {scores}, got {tuple(mask.shape)}",
-            hint="a mask over keys (B, S) becomes mask[:, None, None, :]",
+            hint="a mask over keys (B, S) becomes mask[:, None, None, :], one of (B, T, S) mask[:, None]",
         )
 
 
 def check_sequence(name: str, x: Tensor, layout: Layout | None, width: int) -> None:
     """(B, T, D), or (N, D) with a packed layout, of the given width and as long as its layout says."""
     packed = isinstance(layout, Packed)
-    if x.ndim != (2 if packed else 3) or x.shape[-1] != width:
+    axes = 2 if packed else 3
+    if x.ndim != axes or x.shape[-1] != width:
         raise TensorError(
             f"{name} must be {'packed (N, D)' if packed else 'padded (B, T, D)'} with D = {width}, got {tuple(x.shape)}",
-            hint="a packed batch comes with its layout: Packed.from_lengths([5, 3])",
+            hint=PACKED if x.ndim != axes else None,
         )
-    if layout is not None and x.shape[:-1] != layout.shape:
-        raise TensorError(f"{name} must have the shape of its layout, {layout.shape}, got {tuple(x.shape[:-1])}")
+    check_layout(name, x.shape[:-1], layout)
+
+
+PACKED = "a packed batch comes with its layout: Packed.from_lengths([5, 3])"
+
+
+def check_layout(name: str, shape: tuple[int, ...], layout: Layout | None) -> None:
+    if layout is None:
+        return
+    if not isinstance(layout, (Padded, Packed)):
+        raise TensorError(
+            f"the layout of {name} must be Padded or Packed, got {type(layout).__name__}",
+            hint="Padded.like(x, keep=mask), True = a token; or Padded.from_lengths([5, 3])",
+        )
+    if shape != layout.shape:
+        raise TensorError(
+            f"{name} must have the shape of its layout, {layout.shape}, got {tuple(shape)}",
+            hint="rows padded beyond the longest: Padded.from_lengths(lengths, to=length)",
+        )
 
 
 def check_ids(name: str, ids: Tensor, layout: Layout | None) -> None:
@@ -100,11 +118,13 @@ def check_ids(name: str, ids: Tensor, layout: Layout | None) -> None:
     packed = isinstance(layout, Packed)
     if ids.ndim != (1 if packed else 2) or ids.numel() == 0:
         kind = "packed (N)" if packed else "padded (B, T)"
-        raise TensorError(f"{name} must be {kind} with at least one token, got {tuple(ids.shape)}")
+        raise TensorError(
+            f"{name} must be {kind} with at least one token, got {tuple(ids.shape)}",
+            hint=PACKED if ids.ndim == 1 else None,
+        )
     if ids.dtype not in (torch.int64, torch.int32):
         raise TensorError(f"{name} must be ids of dtype int64 or int32, got {ids.dtype}")
-    if layout is not None and ids.shape != layout.shape:
-        raise TensorError(f"{name} must have the shape of its layout, {layout.shape}, got {tuple(ids.shape)}")
+    check_layout(name, ids.shape, layout)
 
 
 def check_segments(q: Tensor, k: Tensor, queries: Packed, keys: Packed) -> None:
@@ -125,7 +145,12 @@ def check_memory(layout: Layout | None, memory_layout: Layout | None, mask: Tens
     if packed != isinstance(memory_layout, Packed):
         raise TensorError(
             f"x and memory must both be padded or both be packed, got {kind(layout)} queries and {kind(memory_layout)} keys",
-            hint="give both layouts: layout=Packed…, memory_layout=Packed…",
+            hint="both need a layout: of x and of the memory, of source and of target",
+        )
+    if isinstance(layout, Padded) and layout.keep is not None and memory_layout is None:
+        raise TensorError(
+            "a layout tells of x, and what is masked in cross-attention is the memory: got padding in layout, no memory_layout",
+            hint="memory_layout=Padded.like(memory, keep=mask), or Padded.like(memory) if it has no padding",
         )
     if packed and mask is not None:
         raise TensorError(

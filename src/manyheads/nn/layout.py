@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
 
-from manyheads.errors import OptionError
+from manyheads.errors import OptionError, TensorError
 
 __all__ = ["Layout", "Packed", "Padded"]
 
@@ -36,6 +36,12 @@ class Padded:
     longest: int
     keep: Bool[Tensor, "B T"] | None = None
 
+    def __post_init__(self) -> None:
+        if self.keep is not None and (self.keep.dtype != torch.bool or self.keep.shape != self.shape):
+            raise TensorError(
+                f"keep must be boolean of shape {self.shape}, True = a token, got {self.keep.dtype} {tuple(self.keep.shape)}"
+            )
+
     @classmethod
     def like(cls, x: Shaped[Tensor, "B T *rest"], keep: Bool[Tensor, "B T"] | None = None, start: int = 0) -> "Padded":
         """The layout of `x` itself; its first column stands at position `start`."""
@@ -43,8 +49,11 @@ class Padded:
         return cls((batch, length), torch.arange(start, start + length, device=x.device), start + length, keep)
 
     @classmethod
-    def from_lengths(cls, lengths: Sequence[int], device: torch.device | str | None = None) -> "Padded":
-        longest = max(check_lengths(lengths))
+    def from_lengths(
+        cls, lengths: Sequence[int], device: torch.device | str | None = None, *, to: int | None = None
+    ) -> "Padded":
+        """Sequences of the given lengths, each row filled up to the longest, or to `to`."""
+        longest = max(*check_lengths(lengths), to or 0)
         positions = torch.arange(longest, device=device)
         keep = positions < torch.tensor(lengths, device=device)[:, None]
         return cls((len(lengths), longest), positions, longest, keep)
@@ -96,6 +105,7 @@ class Packed:
 
     @classmethod
     def from_lengths(cls, lengths: Sequence[int], device: torch.device | str | None = None) -> "Packed":
+        """Sequences of the given lengths, end to end."""
         check_lengths(lengths)
         offsets = torch.tensor([0, *lengths], device=device).cumsum(0)
         return cls.from_offsets(offsets, sum(lengths), max(lengths))
@@ -138,9 +148,12 @@ Layout = Padded | Packed
 def check_lengths(lengths: Sequence[int]) -> Sequence[int]:
     """`lengths` itself, if there is at least one and none is empty."""
     if isinstance(lengths, Tensor):
-        raise OptionError("lengths must be plain numbers, got a tensor", hint="lengths.tolist()")
+        raise OptionError("lengths must be plain whole numbers, got a tensor", hint="lengths.tolist()")
     if len(lengths) == 0:
         raise OptionError("a batch needs at least one sequence, got no lengths")
+    odd = [length for length in lengths if type(length) is not int]
+    if odd:
+        raise OptionError(f"lengths must be plain whole numbers, got {odd[0]!r}")
     empty = [row for row, length in enumerate(lengths) if length < 1]
     if empty:
         raise OptionError(

@@ -41,7 +41,7 @@ Projection = tuple[Tensor, Tensor | None]  # weight, bias
 
 
 class MultiHeadAttention(nn.Module):
-    """Self-attention `mha(x)`, cross-attention `mha(x, memory)`.
+    """Self-attention `mha(x)`, cross-attention `mha(x, memory)`. For users of torch.nn: docs/guides/from-torch.md.
 
     heads          number of query heads
     kv_heads       number of key/value heads, shared by groups of query heads (default: one for each)
@@ -187,7 +187,9 @@ class MultiHeadAttention(nn.Module):
 
     def extra_repr(self) -> str:
         grouped = f", kv_heads={self.kv_heads}" if self.kv_heads != self.heads else ""
-        return f"heads={self.heads}{grouped}, key_width={self.key_width}, value_width={self.value_width}"
+        seen = f", window={self.bounds}" if self.bounds != (None, None) else ""
+        dropout = f", dropout={self.dropout}" if self.dropout else ""
+        return f"heads={self.heads}{grouped}, key_width={self.key_width}, value_width={self.value_width}{seen}{dropout}"
 
 
 def heads_first(x: Tensor, layout: Layout | None) -> Tensor:
