@@ -142,6 +142,27 @@ def test_a_key_that_lost_its_section_is_shown_home(write):
         load_recipe(write('extend = "tiny"'))
 
 
+@pytest.mark.parametrize(
+    "text", ["[model]\nwidth = " + "9" * 5000, "x = " + "[" * 3000, 'extends = "\\u0000.toml"'], ids=len
+)
+def test_hostile_files_are_refused(write, text):
+    with pytest.raises(OptionError) as error:
+        load_recipe(write(text))
+    assert len(error.value.message) < 600
+
+
+def test_a_long_chain_of_parents_ends(tmp_path, write):
+    for i in range(30):
+        write(f'extends = "r{i + 1}.toml"', f"r{i}.toml")
+    with pytest.raises(OptionError, match="at most 20 times"):
+        load_recipe(str(tmp_path / "r0.toml"))
+
+
+def test_lists_become_tuples():
+    assert TransformerConfig(window=[1, 2]) == TransformerConfig(window=(1, 2))
+    assert hash(TransformerConfig(window=[1, 2]))
+
+
 def test_a_path_is_as_good_as_its_name(tmp_path, write):
     assert load_recipe(Path(write('extends = "tiny"'))) == load_recipe("tiny")
 

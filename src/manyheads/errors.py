@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from typing import TypeVar
 
-__all__ = ["ManyheadsError", "OptionError", "TensorError", "choose", "did_you_mean", "nearest"]
+__all__ = ["ManyheadsError", "OptionError", "TensorError", "brief", "choose", "did_you_mean", "nearest"]
 
 Choice = TypeVar("Choice")
 
@@ -35,6 +35,12 @@ class OptionError(ManyheadsError, ValueError):
 
 class TensorError(ManyheadsError, ValueError):
     """A tensor whose shape or dtype does not fit."""
+
+
+def brief(value: object) -> str:
+    """A value as it was given, cut if it would fill the screen."""
+    shown = repr(value)
+    return shown if len(shown) <= 80 else f"{shown[:79]}…"
 
 
 def did_you_mean(given: str, known: Collection[str]) -> str:

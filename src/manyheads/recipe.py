@@ -7,6 +7,7 @@ Precedence: the sections' defaults < the recipe it extends < the recipe < the ke
 Nothing here imports torch.
 """
 
+import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -14,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-from manyheads.errors import OptionError, did_you_mean, nearest
+from manyheads.errors import OptionError, brief, did_you_mean, nearest
 from manyheads.models.config import TransformerConfig
 from manyheads.sections import Section, between, refuse
 
@@ -119,7 +120,7 @@ def load_recipe(name: str | Path, changes: Mapping[str, Any] | None = None) -> R
         if not option or not isinstance(tables.setdefault(section, {}), dict):
             raise OptionError(f"{name}: a key to change is section.key, got {key!r}", hint="model.width")
         tables[section][option] = value
-    changed = ", ".join(f"{key} = {value!r}" for key, value in changes.items())
+    changed = ", ".join(f"{key} = {brief(value)}" for key, value in changes.items())
     return build_recipe(tables, where=f"{name} with {changed}" if changed else name)
 
 
@@ -132,9 +133,11 @@ def recipe_names() -> list[str]:
 
 def resolve(name: str, seen: tuple[str, ...] = ()) -> Table:
     """The tables of a recipe over those of the recipe that it extends."""
-    name = str(Path(name).resolve()) if name.endswith(".toml") else name
-    if name in seen:
-        raise OptionError(f"a recipe must not extend itself, got {' → '.join((*seen, name))}")
+    place = os.path.abspath(name) if name.endswith(".toml") else name
+    if place in seen:
+        raise OptionError(f"a recipe must not extend itself, got {' → '.join((*seen, place))}")
+    if len(seen) == 20:
+        raise OptionError(f"a recipe extends another, and so on at most 20 times, got more from {seen[0]}")
     tables = read_tables(name)
     if "extends" not in tables:
         return tables
@@ -142,9 +145,9 @@ def resolve(name: str, seen: tuple[str, ...] = ()) -> Table:
     if not isinstance(parent, str):
         raise OptionError(f"{name}: extends must be the name of a recipe, got {parent!r}")
     if parent.endswith(".toml"):
-        parent = str((Path(name).parent / parent).resolve())  # a file names its neighbours
+        parent = os.path.join(os.path.dirname(name), parent)  # a file names its neighbours
     try:
-        return merge(resolve(parent, (*seen, name)), tables)
+        return merge(resolve(parent, (*seen, place)), tables)
     except OptionError as error:
         raise OptionError(f"{name}: extends: {error.message}", error.hint) from None
 
@@ -153,14 +156,19 @@ def read_tables(name: str) -> Table:
     path = find(name)
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # bad TOML, bad UTF-8, numbers of 5,000 digits, tables in tables in tables
         raise OptionError(f"a recipe must be TOML, got {path}: {error}") from None
+    except OSError as error:
+        raise OptionError(f"a recipe must be readable, got {path}: {error.strerror}") from None
 
 
 def find(name: str) -> Path:
     """A preset by its name, or any file that ends in .toml."""
     if name.endswith(".toml"):
-        if not Path(name).is_file():
+        if "\0" in name or len(Path(name).name) > 255 or not Path(name).is_file():
             raise OptionError(f"a recipe must be a preset or a file, got {name!r}: there is no such file")
         return Path(name)
     if name not in recipe_names():
@@ -206,8 +214,7 @@ def where_it_belongs(name: str) -> str:
 
 
 def build_section(name: str, table: Table, where: str) -> Section:
-    frozen = {k: tuple(v) if isinstance(v, list) else v for k, v in table.items()}
     try:
-        return SECTIONS[name](**frozen)
+        return SECTIONS[name](**table)
     except OptionError as error:
         raise OptionError(f"{where}: in [{name}], {error.message}") from None

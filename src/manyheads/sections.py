@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field, fields
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from manyheads.errors import OptionError, did_you_mean, nearest
+from manyheads.errors import OptionError, brief, did_you_mean, nearest
 
 __all__ = ["Section", "between", "refuse"]
 
@@ -23,7 +23,11 @@ class Section:
     """Base of every checked dataclass. `rules` yields what is wrong between fields, as sentences."""
 
     def __post_init__(self) -> None:
-        refuse(list(self.faults({f.name: getattr(self, f.name) for f in fields(self)})) or list(self.rules()))  # type: ignore[arg-type]
+        values = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        refuse(list(self.faults(values)) or list(self.rules()))
+        for name, value in values.items():
+            if isinstance(value, list):
+                object.__setattr__(self, name, tuple(value))
 
     def rules(self) -> Iterator[str]:
         yield from ()
@@ -38,10 +42,12 @@ class Section:
                 yield f"{prefix}{name} is not known: {did_you_mean(name, known)}"
             elif not fits(value, hints[name]):
                 meant = nearest(value, choices(hints[name])) if isinstance(value, str) else None
-                yield f"{prefix}{name} must be {describe(hints[name])}, got {value!r}" + (f": {meant}" if meant else "")
+                yield f"{prefix}{name} must be {describe(hints[name])}, got {brief(value)}" + (
+                    f": {meant}" if meant else ""
+                )
             elif not inside(value, known[name].metadata.get("bounds")):
                 low, high = known[name].metadata["bounds"]
-                yield f"{prefix}{name} must be between {low} and {high}, got {value!r}"
+                yield f"{prefix}{name} must be between {low} and {high}, got {brief(value)}"
 
 
 def refuse(faults: list[str], where: str = "") -> None:

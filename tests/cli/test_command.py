@@ -1,6 +1,7 @@
 """The command line, as a process: what it prints, where, and with which status."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -52,6 +53,11 @@ def test_what_recipes_show_prints_is_the_recipe_again(tmp_path):
         (["flops"], "RECIPE", "hint: `manyheads flops --help`"),
         (["flops", "tiny", "--btach", "3"], "--btach", "hint: `manyheads flops --help`"),
         (["flops", "tiny", "--batch", "0"], "--batch", "hint: `manyheads flops --help`"),
+        (["flops", "tiny", "--length", "2.7"], "--length", "hint: `manyheads flops --help`"),
+        (["flops", "x[/b].toml"], "there is no such file", ""),
+        (["flops", "tiny", "--set", "model.width=" + "9" * 5000], "model.width must be a whole number", ""),
+        (["flops", "tiny", "--set", "model.width=256\nx = 1"], "model.width must be a whole number", ""),
+        (["flops", "a" * 300 + ".toml"], "there is no such file", ""),
         (["flops", "tiny", "--batch", "many"], "--batch", "hint: `manyheads flops --help`"),
         (["flops", "tinny"], "got 'tinny'", "hint: did you mean 'tiny'?"),
         (
@@ -71,6 +77,17 @@ def test_refusals_are_short_and_exit_with_2(arguments, error, hint):
     assert error in result.stderr
     assert hint in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_terminal_that_knows_ascii_alone(tmp_path):
+    result = manyheads("flops", "tiny", env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert result.returncode == 0
+    assert "| total" in result.stdout
+
+
+def test_figures_are_whole_on_a_narrow_screen():
+    result = manyheads("flops", "big", "--batch", "64", "--length", "500", env={**os.environ, "COLUMNS": "60"})
+    assert "1,811,939,328,000" in result.stdout
 
 
 def test_no_colour_and_no_control_codes_when_not_on_a_terminal():

@@ -209,3 +209,17 @@ def test_cudnn_is_as_it_was_afterwards():
     q = random(1, 2, 8, 64, dtype=torch.bfloat16)
     attention(q, q, q, mask=torch.ones(8, 8, dtype=torch.bool, device="cuda"))
     assert torch.backends.cuda.cudnn_sdp_enabled() == before
+
+
+def test_masked_grouped_heads_need_no_more_memory_than_full_ones():
+    """The one kernel that takes both a mask and grouped heads holds all scores."""
+    q, (k, v) = (
+        random(4, 16, 1024, 64, dtype=torch.bfloat16),
+        (random(4, 4, 1024, 64, dtype=torch.bfloat16) for _ in range(2)),
+    )
+    mask = torch.ones(4, 1, 1, 1024, dtype=torch.bool, device="cuda")
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    with torch.no_grad():
+        attention(q, k, v, mask=mask)
+    assert torch.cuda.max_memory_allocated() - before < 64 * 2**20  # all scores would be 128 MiB, twice

@@ -94,6 +94,15 @@ def test_a_cache_can_be_reordered_and_thinned_out(options):
     close(continued, model(pad(sources)[rows], pad(targets)[rows])[:, 5:])
 
 
+def test_a_refused_step_leaves_the_cache_as_it_was():
+    model = build()
+    sources, targets = draw_pairs([(7, 4), (3, 4)])
+    cache = model.start(model.encode(pad(sources)))
+    with pytest.raises(TensorError, match="as many targets as sources, got 3 and 2"):
+        model.step(torch.ones(3, 1, dtype=torch.int64), cache)
+    close(model.step(pad(targets), cache), model(pad(sources), pad(targets)))
+
+
 def test_beams_of_one_sentence_change_places():
     model = build()
     sources, targets = draw_pairs([(5, 9), (5, 9), (5, 9)])
@@ -313,6 +322,7 @@ def test_what_is_no_sentence_is_refused(call, request):
     assert error.value.message == request.node.callspec.id
 
 
+@pytest.mark.plain
 def test_vocabularies_that_cannot_be():
     with pytest.raises(OptionError, match="a vocabulary needs at least one word, got 0 source"):
         Transformer(SMALL, 0)

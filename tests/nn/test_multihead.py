@@ -112,8 +112,14 @@ def test_a_cache_that_refuses_stays_as_it_was():
     mha, x = build(causal=True), torch.randn(2, 5, WIDTH)
     cache = KeyValueCache()
     mha(x, cache=cache)
-    with pytest.raises(TensorError, match=r"a cache of \(2, 4\) \(batch, heads\) must go on so, got \(1, 4\)"):
+    with pytest.raises(
+        TensorError, match=r"a cache of keys \(batch, heads, width, dtype\) \(2, 4, 4, torch.float32\) must go on"
+    ):
         mha(x[:1], cache=cache)
+    with pytest.raises(TensorError, match=r"a mask must broadcast to"):
+        mha(x, cache=cache, mask=torch.ones(5, 5, dtype=torch.bool))
+    with pytest.raises(TensorError, match=r"a cache of keys"):
+        build(causal=True).double()(x.double(), cache=cache)
     assert cache.length == 5
     close(mha(x, cache=cache), mha(torch.cat([x, x], dim=1))[:, 5:])
 
@@ -160,6 +166,12 @@ def test_asking_for_weights_costs_no_precision_in_half():
     fused, (explicit, _) = attention(*half), attention(*half, return_weights=True)
     error, allowed = (explicit - exact).abs().max(), (fused - exact).abs().max()
     assert error < 2 * allowed
+
+
+def test_shapes_can_be_traced_without_memory():
+    with torch.device("meta"):
+        y, weights = build(score="additive")(torch.empty(2, 3, WIDTH), return_weights=True)
+    assert (y.shape, weights.shape) == ((2, 3, WIDTH), (2, 4, 3, 3))
 
 
 def test_modules_can_be_copied_and_saved(tmp_path):

@@ -220,7 +220,9 @@ def test_causal_with_more_keys_than_queries_means_the_last_queries():
 def test_a_mask_may_have_any_number_of_axes(shape):
     q, k = torch.randn(2, 2, 3, 8), torch.randn(2, 2, 4, 8)
     mask = torch.rand(shape) < 0.7
-    torch.testing.assert_close(attention(q, k, k, mask=mask), attention(q, k, k, mask=mask, return_weights=True)[0])
+    for window in (None, (1, 1), (0, 0)):
+        fused, (explicit, _) = (attention(q, k, k, mask=mask, window=window, return_weights=w) for w in (False, True))
+        torch.testing.assert_close(fused, explicit)
 
 
 @given(left=st.integers(0, 8), right=st.integers(0, 8), queries=sizes, keys=sizes)

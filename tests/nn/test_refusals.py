@@ -48,6 +48,7 @@ BUILT = {
     "hidden must be at least 1, got 0": lambda: FeedForward(8, 0),
     "a window is (left, right), each None or at least 0, got 64": lambda: MultiHeadAttention(8, 2, window=64),
     "a window is (left, right), each None or at least 0, got (2.5, 1)": lambda: window_mask(5, window=(2.5, 1)),
+    "rows are filled up to at least the longest sequence, 5, got 3": lambda: Padded.from_lengths([5], to=3),
     "lengths must be plain whole numbers, got 5.0": lambda: Padded.from_lengths([5.0, 3.0]),
     "lengths must be plain whole numbers, got a tensor": lambda: Packed.from_lengths(torch.tensor([3, 2])),
     "sinusoidal positions come in pairs: the width must be even, got 7": lambda: SinusoidalPositions(7),
@@ -90,7 +91,7 @@ CALLED = {
         torch.zeros(10, 8), MHA.keys_values(X), layout=Packed.from_lengths([5, 5])
     ),
     "x and memory must both be padded or both be packed, got padded queries and packed keys": lambda: MHA(
-        X, MHA.keys_values(X), memory_layout=Packed.from_lengths([5, 5])
+        X, torch.zeros(10, 8), memory_layout=Packed.from_lengths([5, 5])
     ),
     "both must be as many, got 2 and 1": lambda: MHA(
         torch.zeros(10, 8),
@@ -109,6 +110,26 @@ CALLED = {
     "a causal or windowed layer counts from the end of both sequences": lambda: MultiHeadAttention(8, 2, window=(1, 1))(
         X, X, memory_layout=Padded.from_lengths([5, 3])
     ),
+    "got cross-attention with padding there": lambda: MultiHeadAttention(8, 2, causal=True)(
+        X, X, layout=Padded.from_lengths([5, 3]), memory_layout=Padded.like(X)
+    ),
+    "memory must have the shape of its layout, (2, 1), got (2, 5)": lambda: MHA(
+        X, MHA.keys_values(X), memory_layout=Padded.from_lengths([1, 1])
+    ),
+    "v must be (N, heads, width) with N = 10, got (1, 2, 4)": lambda: packed_attention(
+        *(torch.zeros(10, 2, 4),) * 2,
+        torch.zeros(1, 2, 4),
+        queries=Packed.from_lengths([10]),
+        keys=Packed.from_lengths([10]),
+    ),
+    "rotary positions for width 8 cannot turn heads of width 2": lambda: Rotary(8)(torch.zeros(1, 3, 2, 2)),
+    "rotary positions on 2 axes need positions (T, 2) at least, got (2,)": lambda: MultiHeadAttention(
+        8, 2, rotary=Rotary(4, axes=2)
+    )(X[:, :2]),
+    "keys and values must be as many": lambda: KeyValueCache().append(torch.zeros(1, 2, 3, 4), torch.zeros(1, 2, 1, 4)),
+    "rows are selected from a padded memory": lambda: MHA.keys_values(
+        torch.zeros(5, 8), Packed.from_lengths([5])
+    ).select(torch.tensor([0])),
     "a mask must be boolean, True = may attend, got torch.int64": lambda: MHA(
         X, layout=Padded.from_lengths([5, 3]), mask=torch.ones(5, 5, dtype=torch.int64)
     ),

@@ -22,6 +22,7 @@ def parse_changes(settings: Iterable[str]) -> dict[str, Any]:
 
 def parse_value(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        table = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
         return text
+    return table["value"] if list(table) == ["value"] else text

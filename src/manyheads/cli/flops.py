@@ -2,10 +2,13 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
-from cyclopts import Parameter, validators
+from cyclopts import Parameter, Token, validators
 from rich.console import Console
+from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 
 from manyheads.cli.changes import parse_changes
@@ -14,7 +17,13 @@ from manyheads.recipe import load_recipe
 
 __all__ = ["flops"]
 
-Count = Annotated[int, Parameter(validator=validators.Number(gte=1, lte=10_000_000))]
+
+def whole_number(hint: type, tokens: Sequence[Token]) -> int:
+    """Plain int(): 2.7 is no whole number, and is not to become 3."""
+    return int(tokens[0].value)
+
+
+Count = Annotated[int, Parameter(validator=validators.Number(gte=1, lte=10_000_000), converter=whole_number)]
 
 
 def flops(
@@ -57,7 +66,14 @@ def flops(
     if as_json:
         print(json.dumps(as_object(recipe, cost, batch, length, target)))  # noqa: T201
     else:
-        Console(file=sys.stdout).print(as_table(recipe, chosen.data.vocabulary, cost, batch, length, target))
+        print_whole(as_table(recipe, chosen.data.vocabulary, cost, batch, length, target))
+
+
+def print_whole(table: Table) -> None:
+    """Figures are never cut: on a screen that is too narrow, lines wrap."""
+    console = Console(file=sys.stdout)
+    console.width = max(console.width, Measurement.get(console, console.options.update(width=10_000), table).maximum)
+    console.print(table)
 
 
 def as_object(recipe: str, cost: Cost, batch: int, source: int, target: int) -> dict[str, Any]:
@@ -71,7 +87,7 @@ def as_object(recipe: str, cost: Cost, batch: int, source: int, target: int) -> 
 
 def as_table(recipe: str, words: int, cost: Cost, batch: int, source: int, target: int) -> Table:
     table = Table(
-        title=f"{recipe}: {batch} × ({source} → {target}) tokens, vocabulary {words:,}",
+        title=f"{escape(recipe)}: {batch} × ({source} → {target}) tokens, vocabulary {words:,}",
         caption="one forward pass, every score counted, masked or not;\na training step costs three; a multiply-add is 2 flops",
     )
     table.add_column("part")

@@ -1,8 +1,9 @@
-"""The command `manyheads`. Each verb is one file in this folder; what is heavy is imported when it is called.
+"""The command `manyheads`. Each verb is one file in this folder. None imports torch before it needs it.
 
 Results go to stdout, everything else to stderr. Exit status: 0 done, 1 failed, 2 refused usage or input.
 """
 
+import io
 import os
 import sys
 
@@ -33,6 +34,9 @@ app.command(recipes)
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command line and exit; errors are one sentence and a hint on stderr, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without × shows ?
     try:
         app(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:

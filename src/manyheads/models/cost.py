@@ -108,7 +108,7 @@ def transformer_cost(
     if config.positions == "learned" and max(source_length, target_length) > config.max_length:
         raise OptionError(
             f"learned positions end at max_length {config.max_length}, got {max(source_length, target_length)} tokens",
-            hint="--set model.max_length=… makes the table longer",
+            hint="a larger max_length makes the table longer",
         )
     words = (vocabulary, vocabulary) if isinstance(vocabulary, int) else vocabulary
     norm = norm_cost(config)

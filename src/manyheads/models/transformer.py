@@ -81,7 +81,9 @@ class Transformer(nn.Module):
         """
         check_ids("target", target, layout)
         layout = layout or Padded.like(target)
-        check_same_batch(memory, layout)
+        if not isinstance(memory, Memory):
+            raise TensorError(f"a memory is what encode gives, got {type(memory).__name__}")
+        check_same_batch(memory.layout, layout)
         x = self.embed_target(self.target_words or self.words, target, layout)
         x = self.decoder(x, layout, memory.states, memory.layout, None, weights, cross_weights)
         return self.logits(x)
@@ -104,16 +106,15 @@ class Transformer(nn.Module):
         """Logits of the token after each of `tokens`, which follow those that the cache has seen."""
         check_ids("tokens", tokens, None)
         layout = Padded.like(tokens, start=cache.length)
+        check_same_batch(cache.memory_layout, layout)
         x = self.embed_target(self.target_words or self.words, tokens, layout)
         x = self.decoder(x, layout, cache.memory, cache.memory_layout, cache.past, weights, cross_weights)
         return self.logits(x)
 
 
-def check_same_batch(memory: Memory, layout: Layout) -> None:
-    if not isinstance(memory, Memory):
-        raise TensorError(f"a memory is what encode gives, got {type(memory).__name__}")
-    if memory.layout.batch != layout.batch:
-        raise TensorError(f"there must be as many targets as sources, got {layout.batch} and {memory.layout.batch}")
+def check_same_batch(source: Layout, target: Layout) -> None:
+    if source.batch != target.batch:
+        raise TensorError(f"there must be as many targets as sources, got {target.batch} and {source.batch}")
 
 
 def check_vocabulary(vocabulary: int | tuple[int, int], tie: str) -> tuple[int, int]:

@@ -15,6 +15,7 @@ What a query may not see has weight exactly 0, and a query that may see nothing 
 B batch · H heads · G key/value heads (H a multiple of G) · T queries · S keys · K key width · V value width
 """
 
+from contextlib import nullcontext
 from typing import Literal, overload
 
 import torch
@@ -23,7 +24,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from manyheads.nn.checks import check_heads, check_mask
-from manyheads.nn.fused import fused_attention
+from manyheads.nn.fused import fused_attention, share_heads
 from manyheads.nn.masks import Window, narrow, trim, within
 from manyheads.nn.scores import DotProduct, Score, scaled_dot
 from manyheads.nn.windowed import windowed_applies, windowed_attention
@@ -103,7 +104,7 @@ def explicit_attention(
     """The formula, step by step: (output, weights). Scores and weights are float32 at least, as inside the kernels."""
     heads = q.shape[1]
     wide = torch.promote_types(q.dtype, torch.float32)
-    with torch.autocast(q.device.type, enabled=False):
+    with torch.autocast(q.device.type, enabled=False) if not q.is_meta else nullcontext():
         scores = score(q.to(wide), share_heads(k, heads).to(wide))
         weights = masked_softmax(scores, mask)
     return F.dropout(weights, dropout).to(v.dtype) @ share_heads(v, heads), weights
@@ -120,12 +121,6 @@ def masked_softmax(scores: Float[Tensor, "B H T S"], mask: Bool[Tensor, "..."] |
     return scores.masked_fill(~mask, lowest).softmax(-1).masked_fill(~mask, 0.0)
 
 
-def share_heads(x: Float[Tensor, "B G S K"], heads: int) -> Float[Tensor, "B H S K"]:
-    """Grouped heads: each key/value head serves H / G neighbouring query heads."""
-    groups = x.shape[1]
-    return x if groups == heads else x.repeat_interleave(heads // groups, dim=1)
-
-
 def crop(
     k: Tensor, v: Tensor, mask: Tensor | None, queries: int, window: Window
 ) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -134,5 +129,5 @@ def crop(
     if left is None or queries + left >= keys:
         return k, v, mask
     first = keys - queries - left
-    mask = mask if mask is None or mask.shape[-1] == 1 else mask[..., first:]
+    mask = mask if mask is None or mask.ndim == 0 or mask.shape[-1] == 1 else mask[..., first:]
     return k[:, :, first:], v[:, :, first:], mask

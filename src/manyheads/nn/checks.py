@@ -15,6 +15,8 @@ __all__ = [
     "check_probability", "check_segments", "check_sequence", "check_size",
 ]  # fmt: skip
 
+PACKED_HINT = "a packed batch comes with its layout: Packed.from_lengths([5, 3])"
+
 
 def check_size(name: str, size: int) -> int:
     if size < 1:
@@ -90,12 +92,9 @@ def check_sequence(name: str, x: Tensor, layout: Layout | None, width: int) -> N
     if x.ndim != axes or x.shape[-1] != width:
         raise TensorError(
             f"{name} must be {'packed (N, D)' if packed else 'padded (B, T, D)'} with D = {width}, got {tuple(x.shape)}",
-            hint=PACKED if x.ndim != axes else None,
+            hint=PACKED_HINT if x.ndim != axes else None,
         )
     check_layout(name, x.shape[:-1], layout)
-
-
-PACKED = "a packed batch comes with its layout: Packed.from_lengths([5, 3])"
 
 
 def check_layout(name: str, shape: tuple[int, ...], layout: Layout | None) -> None:
@@ -120,18 +119,19 @@ def check_ids(name: str, ids: Tensor, layout: Layout | None) -> None:
         kind = "packed (N)" if packed else "padded (B, T)"
         raise TensorError(
             f"{name} must be {kind} with at least one token, got {tuple(ids.shape)}",
-            hint=PACKED if ids.ndim == 1 else None,
+            hint=PACKED_HINT if ids.ndim == 1 else None,
         )
     if ids.dtype not in (torch.int64, torch.int32):
         raise TensorError(f"{name} must be ids of dtype int64 or int32, got {ids.dtype}")
     check_layout(name, ids.shape, layout)
 
 
-def check_segments(q: Tensor, k: Tensor, queries: Packed, keys: Packed) -> None:
-    """Packed tensors as long as their layouts, and as many sequences of queries as of keys."""
-    for name, x, layout in (("q", q, queries), ("k", k, keys)):
+def check_segments(q: Tensor, k: Tensor, v: Tensor, queries: Packed, keys: Packed) -> None:
+    """Packed tensors as long as their layouts that fit one another, and as many sequences of queries as of keys."""
+    for name, x, layout in (("q", q, queries), ("k", k, keys), ("v", v, keys)):
         if x.ndim != 3 or x.shape[:1] != layout.shape:
             raise TensorError(f"{name} must be (N, heads, width) with N = {layout.shape[0]}, got {tuple(x.shape)}")
+    check_heads(*(x.transpose(0, 1)[None] for x in (q[:1], k[:1], v[:1])))
     if queries.batch != keys.batch:
         raise TensorError(
             "each sequence of queries attends to its own sequence of keys: both must be as many, "
@@ -147,7 +147,7 @@ def check_memory(layout: Layout | None, memory_layout: Layout | None, mask: Tens
             f"x and memory must both be padded or both be packed, got {kind(layout)} queries and {kind(memory_layout)} keys",
             hint="both need a layout: of x and of the memory, of source and of target",
         )
-    if isinstance(layout, Padded) and layout.keep is not None and memory_layout is None:
+    if has_padding(layout) and memory_layout is None:
         raise TensorError(
             "a layout tells of x, and what is masked in cross-attention is the memory: got padding in layout, no memory_layout",
             hint="memory_layout=Padded.like(memory, keep=mask), or Padded.like(memory) if it has no padding",
@@ -157,11 +157,15 @@ def check_memory(layout: Layout | None, memory_layout: Layout | None, mask: Tens
             f"a packed batch takes no dense mask, got one of shape {tuple(mask.shape)}",
             hint="causal and window are options of the layer; for any other mask use a padded batch",
         )
-    if banded and memory_layout is not layout and isinstance(memory_layout, Padded) and memory_layout.keep is not None:
+    if banded and memory_layout is not layout and (has_padding(layout) or has_padding(memory_layout)):
         raise TensorError(
-            "a causal or windowed layer counts from the end of both sequences, got a memory with padding at its end",
+            "a causal or windowed layer counts from the end of both sequences, got cross-attention with padding there",
             hint="pack both sequences, or say with a mask what may be seen",
         )
+
+
+def has_padding(layout: Layout | None) -> bool:
+    return isinstance(layout, Padded) and layout.keep is not None
 
 
 def kind(layout: Layout | None) -> str:
@@ -176,7 +180,7 @@ def check_cache(layout: Layout | None, memory: object) -> None:
         )
     if isinstance(layout, Packed):
         raise TensorError("a cache grows by columns of a padded batch, got a packed layout")
-    if layout is not None and layout.keep is not None:
+    if has_padding(layout):
         raise TensorError(
             "a cache does not remember padding, got a layout with padding",
             hint="say at every step what is padding, with a mask over all keys: (B, 1, 1, S)",

@@ -32,9 +32,8 @@ class Activation(NamedTuple):
 
 
 ACTIVATIONS = {
-    "relu": Activation(
-        F.relu_
-    ),  # in place: nobody else needs what `up` gave, and a new tensor costs more than the maximum
+    # In place: nobody else needs what `up` gave, and on a CPU a new tensor costs more than the maximum.
+    "relu": Activation(F.relu_),
     "gelu": Activation(F.gelu),
     "gelu-tanh": Activation(partial(F.gelu, approximate="tanh")),
     "silu": Activation(F.silu),

@@ -3,7 +3,7 @@
 B batch · H heads · G key/value heads · T queries · S keys · K key width · V value width
 """
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from threading import Lock
 from typing import Any
 
@@ -39,9 +39,19 @@ def fused_attention(
     if mask is None and window == (None, 0) and q.shape[2] == k.shape[2]:
         return F.scaled_dot_product_attention(q, k, v, None, dropout, True, scale=scale, enable_gqa=grouped)
     mask = within(mask, window, q.shape[2], k.shape[2], q.device)
-    mask = mask if mask is None else torch.atleast_2d(mask)  # kernels want queries and keys
-    with without_cudnn() if mask is not None and q.is_cuda else nullcontext():
+    if mask is None or not q.is_cuda:
+        mask = mask if mask is None else torch.atleast_2d(mask)  # kernels want queries and keys
         return F.scaled_dot_product_attention(q, k, v, mask, dropout, scale=scale, enable_gqa=grouped)
+    # No fast CUDA kernel takes both a mask and grouped heads: sharing them out first is 6 times faster than the one that does.
+    k, v = share_heads(k, q.shape[1]), share_heads(v, q.shape[1])
+    with without_cudnn():
+        return F.scaled_dot_product_attention(q, k, v, torch.atleast_2d(mask), dropout, scale=scale)
+
+
+def share_heads(x: Float[Tensor, "B G S K"], heads: int) -> Float[Tensor, "B H S K"]:
+    """Grouped heads: each key/value head serves H / G neighbouring query heads."""
+    groups = x.shape[1]
+    return x if groups == heads else x.repeat_interleave(heads // groups, dim=1)
 
 
 def without_cudnn() -> AbstractContextManager[Any]:

@@ -53,7 +53,10 @@ class Padded:
         cls, lengths: Sequence[int], device: torch.device | str | None = None, *, to: int | None = None
     ) -> "Padded":
         """Sequences of the given lengths, each row filled up to the longest, or to `to`."""
-        longest = max(*check_lengths(lengths), to or 0)
+        longest = max(check_lengths(lengths))
+        if to is not None and to < longest:
+            raise OptionError(f"rows are filled up to at least the longest sequence, {longest}, got {to}")
+        longest = to or longest
         positions = torch.arange(longest, device=device)
         keep = positions < torch.tensor(lengths, device=device)[:, None]
         return cls((len(lengths), longest), positions, longest, keep)

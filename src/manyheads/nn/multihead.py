@@ -22,6 +22,7 @@ from manyheads.nn.checks import (
     check_cache,
     check_divides,
     check_head_counts,
+    check_layout,
     check_mask,
     check_memory,
     check_probability,
@@ -125,6 +126,7 @@ class MultiHeadAttention(nn.Module):
             raise TensorError(f"memory_layout goes with a memory, got {type(memory_layout).__name__} and no memory")
         if cache is not None:
             check_cache(layout, memory)
+            check_mask(mask, (x.shape[0], self.heads, x.shape[1], cache.length + x.shape[1]))  # before it grows
             layout = layout or Padded.like(x, start=cache.length)
         if memory is None:
             q, k, v = self.input(x).split_with_sizes(self.sizes, dim=-1)
@@ -134,7 +136,11 @@ class MultiHeadAttention(nn.Module):
         else:
             for_queries, for_memory = self._halves()
             q = F.linear(x, *for_queries)
-            k, v = memory if isinstance(memory, KeyValue) else self._read(memory, memory_layout, for_memory)
+            if isinstance(memory, KeyValue):
+                k, v = memory
+                check_layout("memory", (k.shape[0], k.shape[2]) if k.ndim == 4 else k.shape[:1], memory_layout)
+            else:
+                k, v = self._read(memory, memory_layout, for_memory)
         y, weights = self._attend(self._queries(q, layout), k, v, layout, memory_layout, mask, return_weights)
         y = self.output(y)
         return y if weights is None else (y, weights)

@@ -60,7 +60,7 @@ def attend_packed(
     return_weights: bool,
 ) -> tuple[Float[Tensor, "N H V"], Float[Tensor, "B H T S"] | None]:
     """`packed_attention` by the path that is asked for: (output, weights or None)."""
-    check_segments(q, k, queries, keys)
+    check_segments(q, k, v, queries, keys)
     if isinstance(score, DotProduct) and not return_weights and varlen_applies(q, v, dropout):
         return varlen(q, k, v, queries, keys, window, score.scale), None
     padded = (queries.pad(q).transpose(1, 2), keys.pad(k).transpose(1, 2), keys.pad(v).transpose(1, 2))

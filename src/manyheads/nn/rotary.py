@@ -51,7 +51,9 @@ class Rotary(nn.Module):
     ) -> Float[Tensor, "*batch H K"]:
         """`positions` broadcast to x without heads and width; with several axes they are (T, A) at least. None = 0, 1, 2 …"""
         positions = torch.arange(x.shape[-3], device=x.device) if positions is None else positions
-        if self.axes > 1 and positions.shape[-1] != self.axes:
+        if x.shape[-1] != self.key_width:
+            raise TensorError(f"rotary positions for width {self.key_width} cannot turn heads of width {x.shape[-1]}")
+        if self.axes > 1 and (positions.ndim < 2 or positions.shape[-1] != self.axes):
             raise TensorError(
                 f"rotary positions on {self.axes} axes need positions (T, {self.axes}) at least, got {tuple(positions.shape)}",
                 hint="images come with their layout: Padded.grid(batch, rows, columns)",

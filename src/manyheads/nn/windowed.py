@@ -61,7 +61,7 @@ def windowed_attention(
 
     chunks = (x.transpose(1, 2).flatten(0, 1) for x in (q, k, v))  # (B·N, H, C or W, K)
     out = fused_attention(*chunks, mask=seen, scale=scale, dropout=dropout)
-    return out.unflatten(0, (batch, -1)).transpose(1, 2).flatten(2, 3)[:, :, :length]
+    return out.unflatten(0, (batch, (length + filler) // chunk)).transpose(1, 2).flatten(2, 3)[:, :, :length]
 
 
 def neighbourhoods(x: Float[Tensor, "B G padded K"], chunk: int, reach: int) -> Float[Tensor, "B G N W K"]:
