@@ -25,7 +25,7 @@ from manyheads.nn import (
     SinusoidalPositions,
 )
 from manyheads.nn.residual import make_norm
-from manyheads.nn.unchanged import unchanged
+from manyheads.nn.unchanged import Dropout, unchanged
 
 __all__ = ["Embed", "build_decoder", "build_encoder"]
 
@@ -37,7 +37,7 @@ class Embed(nn.Module):
         super().__init__()
         self.scale = math.sqrt(config.width)
         self.positions = build_positions(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout) if config.dropout else unchanged
 
     def forward(self, words: nn.Embedding, ids: Int[Tensor, "*batch"], layout: Layout) -> Float[Tensor, "*batch D"]:
         return self.dropout(self.positions(words(ids) * self.scale, layout))

@@ -64,6 +64,8 @@ def attention(
     dropout         on the weights, applied whenever it is not 0
     return_weights  also give the weights (B, H, T, S), before dropout. The output stays the same.
     """
+    check_heads(q, k, v)
+    check_mask(mask, (*q.shape[:3], k.shape[2]))
     bounds = narrow(window, causal)
     out, weights = attend(q, k, v, mask, bounds, score, dropout, return_weights)
     return out if weights is None else (out, weights)
@@ -79,9 +81,7 @@ def attend(
     dropout: float,
     return_weights: bool,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T S"] | None]:
-    """`attention` by the path that is asked for: (output, weights or None)."""
-    check_heads(q, k, v)
-    check_mask(mask, (*q.shape[:3], k.shape[2]))
+    """`attention` by the path that is asked for: (output, weights or None). What is given has been checked."""
     if return_weights or not isinstance(score, DotProduct):
         mask = within(mask, trim(window, q.shape[2], k.shape[2]), q.shape[2], k.shape[2], q.device)
         out, weights = explicit_attention(q, k, v, mask=mask, score=score, dropout=dropout)

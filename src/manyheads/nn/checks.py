@@ -11,7 +11,7 @@ from manyheads.errors import OptionError, TensorError
 from manyheads.nn.layout import Layout, Packed, Padded
 
 __all__ = [
-    "check_cache", "check_divides", "check_head_counts", "check_heads", "check_ids", "check_mask", "check_memory",
+    "check_batch", "check_cache", "check_divides", "check_head_counts", "check_heads", "check_ids", "check_mask", "check_memory",
     "check_probability", "check_segments", "check_sequence", "check_size",
 ]  # fmt: skip
 
@@ -137,6 +137,11 @@ def check_segments(q: Tensor, k: Tensor, v: Tensor, queries: Packed, keys: Packe
             "each sequence of queries attends to its own sequence of keys: both must be as many, "
             f"got {queries.batch} and {keys.batch}"
         )
+
+
+def check_batch(q: Tensor, k: Tensor) -> None:
+    if q.shape[0] != k.shape[0]:
+        raise TensorError(f"x and memory must have the same batch, got {q.shape[0]} and {k.shape[0]}")
 
 
 def check_memory(layout: Layout | None, memory_layout: Layout | None, mask: Tensor | None, banded: bool) -> None:

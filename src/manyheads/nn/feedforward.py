@@ -14,8 +14,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from manyheads.errors import choose
-from manyheads.nn.checks import check_probability, check_size
-from manyheads.nn.unchanged import unchanged
+from manyheads.nn.checks import check_size
+from manyheads.nn.unchanged import Dropout, unchanged
 
 __all__ = ["ACTIVATIONS", "Activation", "FeedForward", "swiglu"]
 
@@ -52,7 +52,7 @@ class FeedForward(nn.Module):
         self.up = nn.Linear(
             check_size("width", width), check_size("hidden", hidden) * self.activation.inputs, bias=bias
         )
-        self.dropout = nn.Dropout(check_probability("dropout", dropout)) if dropout else unchanged
+        self.dropout = Dropout(dropout) if dropout else unchanged
         self.down = nn.Linear(hidden, width, bias=bias)
 
     def forward(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:

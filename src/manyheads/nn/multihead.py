@@ -19,6 +19,7 @@ from manyheads.errors import OptionError, TensorError, choose
 from manyheads.nn.attention import attend
 from manyheads.nn.cache import KeyValue, KeyValueCache
 from manyheads.nn.checks import (
+    check_batch,
     check_cache,
     check_divides,
     check_head_counts,
@@ -83,8 +84,8 @@ class MultiHeadAttention(nn.Module):
         self.sizes = (heads * self.key_width, self.kv_heads * self.key_width, self.kv_heads * self.value_width)
         self.input = nn.Linear(width, sum(self.sizes), bias=bias)
         self.output = nn.Linear(heads * self.value_width, width, bias=bias if output_bias is None else output_bias)
-        self.query_norm = nn.RMSNorm(self.key_width) if qk_norm else unchanged
-        self.key_norm = nn.RMSNorm(self.key_width) if qk_norm else unchanged
+        self.query_norm = HeadNorm(self.key_width) if qk_norm else unchanged
+        self.key_norm = HeadNorm(self.key_width) if qk_norm else unchanged
         self.rotate = unchanged if rotary is None else check_rotary(rotary, self.key_width)
         self.score = build_score(score, heads, self.key_width)
 
@@ -162,13 +163,12 @@ class MultiHeadAttention(nn.Module):
         return self._keys_values(k, v, layout)
 
     def _queries(self, q: Tensor, layout: Layout | None) -> Tensor:
-        heads = q.unflatten(-1, (self.heads, -1))
-        heads = self.query_norm(heads).to(q.dtype)  # autocast normalises in float32
+        heads = self.query_norm(q.unflatten(-1, (self.heads, -1)))
         return heads_first(self.rotate(heads, layout and layout.positions), layout)
 
     def _keys_values(self, k: Tensor, v: Tensor, layout: Layout | None) -> KeyValue:
-        heads = k.unflatten(-1, (self.kv_heads, -1))
-        heads = self.rotate(self.key_norm(heads).to(k.dtype), layout and layout.positions)
+        heads = self.key_norm(k.unflatten(-1, (self.kv_heads, -1)))
+        heads = self.rotate(heads, layout and layout.positions)
         return KeyValue(heads_first(heads, layout), heads_first(v.unflatten(-1, (self.kv_heads, -1)), layout))
 
     def _attend(
@@ -187,6 +187,7 @@ class MultiHeadAttention(nn.Module):
         if isinstance(layout, Packed) and isinstance(memory_layout, Packed):
             out, weights = attend_packed(q, k, v, layout, memory_layout, *how)
             return out.flatten(-2), weights
+        check_batch(q, k)
         check_mask(mask, (*q.shape[:3], k.shape[2]))
         out, weights = attend(q, k, v, visible(memory_layout, mask), *how)
         return out.transpose(1, 2).flatten(-2), weights
@@ -196,6 +197,13 @@ class MultiHeadAttention(nn.Module):
         seen = f", window={self.bounds}" if self.bounds != (None, None) else ""
         dropout = f", dropout={self.dropout}" if self.dropout else ""
         return f"heads={self.heads}{grouped}, key_width={self.key_width}, value_width={self.value_width}{seen}{dropout}"
+
+
+class HeadNorm(nn.RMSNorm):
+    """RMSNorm in the dtype it is given: autocast would leave queries and keys in float32, beside values in half."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x).to(x.dtype)
 
 
 def heads_first(x: Tensor, layout: Layout | None) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from manyheads.errors import choose
 from manyheads.nn.checks import check_probability
 from manyheads.nn.layout import Layout
-from manyheads.nn.unchanged import unchanged
+from manyheads.nn.unchanged import Dropout, unchanged
 
 __all__ = ["DropPath", "PostNorm", "PreNorm", "Residual", "make_norm"]
 
@@ -49,7 +49,7 @@ class Residual(nn.Module):
     def __init__(self, norm: Callable[[], nn.Module], *, dropout: float = 0.0, drop_path: float = 0.0) -> None:
         super().__init__()
         self.norm = norm()
-        self.dropout = nn.Dropout(check_probability("dropout", dropout)) if dropout else unchanged
+        self.dropout = Dropout(dropout) if dropout else unchanged
         self.drop_path = DropPath(drop_path) if drop_path else unchanged
 
     def _add(self, x: Tensor, y: Tensor, layout: Layout) -> Tensor:

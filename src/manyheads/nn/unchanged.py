@@ -1,12 +1,25 @@
-"""What stands in the place of an optional part that a layer does not have.
+"""What stands in the place of an optional part that a layer does not have, or does not need now.
 
-A plain function, not an `nn.Identity`: calling a module costs 2 µs, and small models on a fast GPU wait for Python.
+Small models on a fast GPU wait for Python. Calling a module costs 2 µs, so a part that is not there is a plain function,
+not an `nn.Identity`; and a dropout that drops nothing asks nobody.
 """
 
-from torch import Tensor
+from torch import Tensor, nn
 
-__all__ = ["unchanged"]
+from manyheads.nn.checks import check_probability
+
+__all__ = ["Dropout", "unchanged"]
 
 
 def unchanged(x: Tensor, *_: object) -> Tensor:
     return x
+
+
+class Dropout(nn.Dropout):
+    """nn.Dropout, checked when built, that is out of the way when it does not train."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__(check_probability("dropout", p))
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002
+        return super().forward(input) if self.training else input
