@@ -150,12 +150,11 @@ def test_autocast(options, memory):
     close(weights.float().sum(-1), torch.ones(weights.shape[:-1]), 1e-3)
 
 
-def test_queries_and_keys_keep_their_dtype_when_norms_are_computed_in_float32():
+def test_queries_and_keys_keep_their_dtype_when_norms_are_computed_in_float32(monkeypatch):
     """As autocast does on a GPU."""
+    in_half = torch.nn.RMSNorm.forward
+    monkeypatch.setattr(torch.nn.RMSNorm, "forward", lambda self, x: in_half(self, x).float())
     mha = build(qk_norm=True).bfloat16()
-    mha.query_norm.float(), mha.key_norm.float()
-    for norm in (mha.query_norm, mha.key_norm):
-        norm.register_forward_pre_hook(lambda module, given: (given[0].float(),))
     assert mha(torch.randn(1, 3, WIDTH, dtype=torch.bfloat16)).dtype == torch.bfloat16
 
 
