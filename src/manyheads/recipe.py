@@ -156,10 +156,8 @@ def read_tables(name: str) -> Table:
     path = find(name)
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # bad TOML, bad UTF-8, numbers of 5,000 digits, tables in tables in tables
+    # Bad TOML, bad UTF-8, numbers of 5,000 digits, tables in tables in tables:
+    except (ValueError, RecursionError) as error:
         raise OptionError(f"a recipe must be TOML, got {path}: {error}") from None
     except OSError as error:
         raise OptionError(f"a recipe must be readable, got {path}: {error.strerror}") from None

@@ -11,8 +11,8 @@ from manyheads.errors import OptionError, TensorError
 from manyheads.nn.layout import Layout, Packed, Padded
 
 __all__ = [
-    "check_batch", "check_cache", "check_divides", "check_head_counts", "check_heads", "check_ids", "check_mask", "check_memory",
-    "check_probability", "check_segments", "check_sequence", "check_size",
+    "check_batch", "check_cache", "check_divides", "check_head_counts", "check_heads", "check_ids", "check_layout",
+    "check_mask", "check_memory", "check_packed", "check_probability", "check_segments", "check_sequence", "check_size",
 ]  # fmt: skip
 
 PACKED_HINT = "a packed batch comes with its layout: Packed.from_lengths([5, 3])"
@@ -126,12 +126,16 @@ def check_ids(name: str, ids: Tensor, layout: Layout | None) -> None:
     check_layout(name, ids.shape, layout)
 
 
-def check_segments(q: Tensor, k: Tensor, v: Tensor, queries: Packed, keys: Packed) -> None:
-    """Packed tensors as long as their layouts that fit one another, and as many sequences of queries as of keys."""
+def check_packed(q: Tensor, k: Tensor, v: Tensor, queries: Packed, keys: Packed) -> None:
+    """Packed tensors as long as their layouts, that fit one another as `check_heads` wants them to."""
     for name, x, layout in (("q", q, queries), ("k", k, keys), ("v", v, keys)):
         if x.ndim != 3 or x.shape[:1] != layout.shape:
             raise TensorError(f"{name} must be (N, heads, width) with N = {layout.shape[0]}, got {tuple(x.shape)}")
     check_heads(*(x.transpose(0, 1)[None] for x in (q[:1], k[:1], v[:1])))
+    check_segments(queries, keys)
+
+
+def check_segments(queries: Packed, keys: Packed) -> None:
     if queries.batch != keys.batch:
         raise TensorError(
             "each sequence of queries attends to its own sequence of keys: both must be as many, "

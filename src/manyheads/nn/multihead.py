@@ -27,6 +27,7 @@ from manyheads.nn.checks import (
     check_mask,
     check_memory,
     check_probability,
+    check_segments,
     check_sequence,
     check_size,
 )
@@ -185,6 +186,7 @@ class MultiHeadAttention(nn.Module):
         check_memory(layout, memory_layout, mask, banded=self.bounds != (None, None))
         how = (self.bounds, self.score, self.dropout if self.training else 0.0, return_weights)
         if isinstance(layout, Packed) and isinstance(memory_layout, Packed):
+            check_segments(layout, memory_layout)
             out, weights = attend_packed(q, k, v, layout, memory_layout, *how)
             return out.flatten(-2), weights
         check_batch(q, k)

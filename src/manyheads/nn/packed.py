@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.attention.varlen import varlen_attn
 
 from manyheads.nn.attention import attend
-from manyheads.nn.checks import check_segments
+from manyheads.nn.checks import check_packed
 from manyheads.nn.layout import Packed
 from manyheads.nn.masks import Window, band_mask, narrow
 from manyheads.nn.scores import DotProduct, Score, scaled_dot
@@ -43,6 +43,7 @@ def packed_attention(
 
     Options as in `attention`; the weights, if asked for, come padded.
     """
+    check_packed(q, k, v, queries, keys)
     bounds = narrow(window, causal)
     out, weights = attend_packed(q, k, v, queries, keys, bounds, score, dropout, return_weights)
     return out if weights is None else (out, weights)
@@ -59,8 +60,7 @@ def attend_packed(
     dropout: float,
     return_weights: bool,
 ) -> tuple[Float[Tensor, "N H V"], Float[Tensor, "B H T S"] | None]:
-    """`packed_attention` by the path that is asked for: (output, weights or None)."""
-    check_segments(q, k, v, queries, keys)
+    """`packed_attention` by the path that is asked for: (output, weights or None). What is given has been checked."""
     if isinstance(score, DotProduct) and not return_weights and varlen_applies(q, v, dropout):
         return varlen(q, k, v, queries, keys, window, score.scale), None
     padded = (queries.pad(q).transpose(1, 2), keys.pad(k).transpose(1, 2), keys.pad(v).transpose(1, 2))
