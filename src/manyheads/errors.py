@@ -2,23 +2,31 @@
 
     ManyheadsError
     ├── OptionError   (ValueError)   an option, a recipe or an argument that cannot be: raised when something is built
-    └── TensorError   (ValueError)   a tensor of the wrong shape or dtype: raised when something is called
+    ├── TensorError   (ValueError)   a tensor of the wrong shape or dtype: raised when something is called
+    ├── InputError    (ValueError)   a file, a text or a folder that cannot be used
+    ├── SaveError     (OSError)      what could not be written: a full disk, a folder that may not be written to
+    └── TrainingError (RuntimeError) training that cannot go on: it diverged
 
 A message is one sentence: the rule, the value given, where it came from. What to do about it
-is the hint, printed after a blank line.
+is the hint, printed after a blank line. `status` is what the command exits with.
 """
 
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from typing import TypeVar
 
-__all__ = ["ManyheadsError", "OptionError", "TensorError", "brief", "choose", "did_you_mean", "nearest"]
+__all__ = [
+    "InputError", "ManyheadsError", "OptionError", "SaveError", "TensorError", "TrainingError",
+    "brief", "choose", "did_you_mean", "nearest",
+]  # fmt: skip
 
 Choice = TypeVar("Choice")
 
 
 class ManyheadsError(Exception):
     """An error with a message for people and, where there is something to do about it, a hint."""
+
+    status = 1
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -32,9 +40,27 @@ class ManyheadsError(Exception):
 class OptionError(ManyheadsError, ValueError):
     """An option that cannot be, found before anything runs."""
 
+    status = 2
+
 
 class TensorError(ManyheadsError, ValueError):
     """A tensor whose shape or dtype does not fit."""
+
+    status = 2
+
+
+class InputError(ManyheadsError, ValueError):
+    """A file, a text or a folder that cannot be used as it is."""
+
+    status = 2
+
+
+class SaveError(ManyheadsError, OSError):
+    """Something could not be written; what was saved before is untouched."""
+
+
+class TrainingError(ManyheadsError, RuntimeError):
+    """Training cannot go on; the last save is untouched."""
 
 
 def brief(value: object) -> str:

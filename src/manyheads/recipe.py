@@ -19,48 +19,105 @@ from manyheads.errors import OptionError, brief, did_you_mean, nearest
 from manyheads.models.config import TransformerConfig
 from manyheads.sections import Section, between, refuse
 
-__all__ = ["DataConfig", "DecodeConfig", "Published", "Recipe", "TrainConfig", "load_recipe", "recipe_names"]
+__all__ = [
+    "DataConfig",
+    "DecodeConfig",
+    "Published",
+    "Recipe",
+    "TrainConfig",
+    "load_recipe",
+    "recipe_from_text",
+    "recipe_names",
+]
 
 Table = dict[str, Any]
+
+TASKS = {"translate": "manyheads.tasks.translate"}
+"""What can be trained, and the module whose `Task` does it."""
+
+
+TokenizerKind = Literal["bpe", "characters", "symbols"]
 
 
 @dataclass(frozen=True)
 class DataConfig(Section):
-    """vocabulary   words (pieces) of the vocabulary"""
+    """
+    vocabulary         pieces of a vocabulary, at most; one vocabulary for both sides if model.tie is "all", else one each
+    tokenizer          "bpe", "characters" or "symbols" (what stands between spaces)
+    target_tokenizer   of the target, if another
+    max_length         pieces of a sentence in training; longer pairs are left out and counted
+    """
 
     vocabulary: int = between(4, 16_777_216, default=8_000)
+    tokenizer: TokenizerKind = "bpe"
+    target_tokenizer: TokenizerKind | None = None
+    max_length: int = between(1, 1_048_576, default=256)
+
+    @property
+    def tokenizers(self) -> tuple[str, str]:
+        """(source, target)"""
+        return self.tokenizer, self.target_tokenizer or self.tokenizer
 
 
 @dataclass(frozen=True)
 class TrainConfig(Section):
     """
-    steps       updates
-    tokens      target tokens in a batch
-    rate        the highest learning rate
-    warmup      steps until the rate is reached
-    schedule    what the rate does then
-    smoothing   share of the probability that label smoothing spreads over the vocabulary
-    average     checkpoints, the last ones, whose mean is the model
+    epochs           passes over the data
+    steps            updates, instead of epochs
+    tokens           of either side of a batch, padding included
+    accumulate       parts a batch is computed in, one after the other, to save memory; the result is the same
+    rate             the highest learning rate
+    warmup           steps until the rate is reached
+    schedule         what the rate does then: fall with the "inverse-sqrt" of the step, as a "cosine" to 0 at the end, or stay
+                     and fall to 0 over the last fifth ("stable-decay")
+    weight_decay     of matrices, a step times the rate
+    clip             the gradient's norm, at most; 0 = any
+    smoothing        share of the probability that label smoothing spreads over the vocabulary
+    ema              decay of the moving average of the weights, which is then the model; 0 = none
+    average          checkpoints, the last ones, whose mean is the model (if there is no moving average)
+    validate_every   steps (default: a twentieth of the run)
+    validate_lines   of the development set that are translated at each validation; the loss is of all of it
+    save_every       steps (default: at each validation)
+    keep             checkpoints
+    patience         validations without a better score before training stops; 0 = never stops early
+    precision        "bf16" or "fp32" ("auto": bf16 where the device is good at it)
+    seed             of everything random
     """
 
-    steps: int = between(1, 1_000_000_000, default=100_000)
+    epochs: int = between(1, 1_000_000, default=30)
+    steps: int | None = between(1, 1_000_000_000, default=None)
     tokens: int = between(1, 1_000_000_000, default=25_000)
+    accumulate: int = between(1, 10_000, default=1)
     rate: float = between(0, 100, default=7e-4)
     warmup: int = between(0, 1_000_000_000, default=4_000)
     schedule: Literal["inverse-sqrt", "cosine", "stable-decay"] = "inverse-sqrt"
+    weight_decay: float = between(0, 10, default=0.0)
+    clip: float = between(0, 1e9, default=1.0)
     smoothing: float = between(0, 0.99, default=0.1)
+    ema: float = between(0, 0.999999, default=0.0)
     average: int = between(1, 1_000, default=1)
+    validate_every: int | None = between(1, 1_000_000_000, default=None)
+    validate_lines: int = between(0, 1_000_000_000, default=1_000)
+    save_every: int | None = between(1, 1_000_000_000, default=None)
+    keep: int = between(2, 1_000_000, default=2)
+    patience: int = between(0, 1_000_000, default=0)
+    precision: Literal["auto", "bf16", "fp32"] = "auto"
+    seed: int = between(0, 2**32 - 1, default=1)
 
 
 @dataclass(frozen=True)
 class DecodeConfig(Section):
     """
-    beam             hypotheses kept at each step
+    beam             hypotheses kept at each step; 1 = greedy
     length_penalty   the exponent α: a hypothesis of n tokens is scored by log P / ((5 + n) / 6)^α
+    max_ratio        a translation has at most max_ratio × source pieces + max_extra pieces
+    max_extra
     """
 
     beam: int = between(1, 1_000, default=4)
     length_penalty: float = between(0, 10, default=0.6)
+    max_ratio: float = between(0, 1_000, default=2.0)
+    max_extra: int = between(1, 1_000_000, default=20)
 
 
 @dataclass(frozen=True)
@@ -90,9 +147,10 @@ SECTIONS: dict[str, type[Section]] = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything a run needs to know. `description` says in a sentence what it is for."""
+    """Everything a run needs to know. `description` says in a sentence what it is for, `task` what is trained."""
 
     description: str = ""
+    task: str = "translate"
     model: TransformerConfig = field(default_factory=TransformerConfig)
     data: DataConfig = field(default_factory=DataConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
@@ -104,7 +162,11 @@ class Recipe:
         sections = {
             name: {k: v for k, v in asdict(getattr(self, name)).items() if v not in (None, "")} for name in SECTIONS
         }
-        return {"description": self.description, **{name: table for name, table in sections.items() if table}}
+        return {
+            "description": self.description,
+            "task": self.task,
+            **{name: table for name, table in sections.items() if table},
+        }
 
 
 def load_recipe(name: str | Path, changes: Mapping[str, Any] | None = None) -> Recipe:
@@ -122,6 +184,11 @@ def load_recipe(name: str | Path, changes: Mapping[str, Any] | None = None) -> R
         tables[section][option] = value
     changed = ", ".join(f"{key} = {brief(value)}" for key, value in changes.items())
     return build_recipe(tables, where=f"{name} with {changed}" if changed else name)
+
+
+def recipe_from_text(text: str, where: str) -> Recipe:
+    """A recipe as a run stores it: whole, extending nothing."""
+    return build_recipe(parse_toml(text, where), where)
 
 
 def recipe_names() -> list[str]:
@@ -155,12 +222,19 @@ def resolve(name: str, seen: tuple[str, ...] = ()) -> Table:
 def read_tables(name: str) -> Table:
     path = find(name)
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    # Bad TOML, bad UTF-8, numbers of 5,000 digits, tables in tables in tables:
-    except (ValueError, RecursionError) as error:
+        return parse_toml(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError as error:
         raise OptionError(f"a recipe must be TOML, got {path}: {error}") from None
     except OSError as error:
         raise OptionError(f"a recipe must be readable, got {path}: {error.strerror}") from None
+
+
+def parse_toml(text: str, where: str) -> Table:
+    try:
+        return tomllib.loads(text)
+    # Bad TOML, numbers of 5,000 digits, tables in tables in tables:
+    except (ValueError, RecursionError) as error:
+        raise OptionError(f"a recipe must be TOML, got {where}: {error}") from None
 
 
 def find(name: str) -> Path:
@@ -189,7 +263,18 @@ def build_recipe(tables: Table, where: str) -> Recipe:
     """Sections from plain values; every fault of every section in one error."""
     refuse(list(table_faults(tables)), where)
     sections: Any = {name: build_section(name, tables.get(name, {}), where) for name in SECTIONS}
-    return Recipe(tables.get("description", ""), **sections)
+    recipe = Recipe(tables.get("description", ""), tables.get("task", "translate"), **sections)
+    refuse(list(rules_between_sections(recipe)), where)
+    return recipe
+
+
+def rules_between_sections(recipe: Recipe) -> Iterator[str]:
+    source, target = recipe.data.tokenizers
+    if recipe.model.tie == "all" and source != target:
+        yield (
+            f"model.tie = 'all' needs one tokenizer for both sides, got {source!r} and {target!r}: "
+            "tie = 'target' has a vocabulary for each"
+        )
 
 
 def table_faults(tables: Table) -> Iterator[str]:
@@ -197,6 +282,9 @@ def table_faults(tables: Table) -> Iterator[str]:
         if name == "description":
             if not isinstance(table, str):
                 yield f"description must be text, got {table!r}"
+        elif name == "task":
+            if table not in TASKS:
+                yield f"task must be one of {', '.join(map(repr, TASKS))}, got {brief(table)}"
         elif name not in SECTIONS:
             yield f"{name} is not a section of a recipe: {where_it_belongs(name)}"
         elif not isinstance(table, dict):
@@ -208,7 +296,9 @@ def table_faults(tables: Table) -> Iterator[str]:
 def where_it_belongs(name: str) -> str:
     """A key that lost its section, or a word that was meant to be another."""
     homes = [section for section, kind in SECTIONS.items() if name in kind.__dataclass_fields__]  # type: ignore[attr-defined]
-    return f"it belongs under [{homes[0]}]" if homes else did_you_mean(name, [*SECTIONS, "extends", "description"])
+    return (
+        f"it belongs under [{homes[0]}]" if homes else did_you_mean(name, [*SECTIONS, "extends", "description", "task"])
+    )
 
 
 def build_section(name: str, table: Table, where: str) -> Section:

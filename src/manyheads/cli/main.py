@@ -10,9 +10,13 @@ import sys
 from cyclopts import App, CycloptsError
 
 from manyheads import __version__
+from manyheads.cli.evaluate import evaluate
 from manyheads.cli.flops import flops
 from manyheads.cli.recipes import app as recipes
-from manyheads.errors import ManyheadsError, OptionError, TensorError
+from manyheads.cli.score import score
+from manyheads.cli.train import train
+from manyheads.cli.translate import translate
+from manyheads.errors import ManyheadsError
 
 __all__ = ["app", "main"]
 
@@ -23,13 +27,13 @@ app = App(
     help="""The Transformer, whole.
 
 ```
-manyheads recipes
-manyheads flops paper/base --batch 32 --length 50
+manyheads train small --train pairs.tsv --out runs/mine
+echo "Ein Hund schläft." | manyheads translate de-en
 ```
 """,
 )
-app.command(flops)
-app.command(recipes)
+for verb in (train, translate, evaluate, score, flops, recipes):
+    app.command(verb)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -43,7 +47,7 @@ def main(arguments: list[str] | None = None) -> None:
         command = " ".join(["manyheads", *(error.command_chain or ())])
         fail(str(error), f"`{command} --help` shows what there is", 2)
     except ManyheadsError as error:
-        fail(error.message, error.hint, 2 if isinstance(error, (OptionError, TensorError)) else 1)
+        fail(error.message, error.hint, error.status)
     except BrokenPipeError:  # the reader of our output has left, `manyheads … | head -1`: nothing is wrong
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -1,0 +1,56 @@
+"""`manyheads evaluate`: how good a model is on pairs it has not seen."""
+
+import json
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from manyheads.cli.options import Device, Files, Json
+
+__all__ = ["evaluate"]
+
+
+def evaluate(
+    model: str,
+    /,
+    *,
+    data: Files,
+    beam: int | None = None,
+    length_penalty: float | None = None,
+    as_json: Json = False,
+    device: Device = "auto",
+) -> None:
+    """Translate the sources of a test set and score them against its targets.
+
+    ```
+    manyheads evaluate de-en --data test.tsv
+    manyheads evaluate runs/de-en --data test.de test.en --beam 5 --json
+    ```
+
+    Parameters
+    ----------
+    model
+        A run folder, or a bundled model: de-en.
+    data
+        One TSV file (source TAB target), or a source file and a target file.
+    beam
+        Hypotheses kept at each step, 1 = greedy (default: what the recipe says).
+    length_penalty
+        The exponent α of the length penalty (default: what the recipe says).
+    as_json
+        One JSON object: bleu, chrf, perplexity, exact, signature, lines, seconds (and wer, per of phones).
+    device
+        auto (a GPU if there is one), cpu, cuda, cuda:1.
+    """
+    from manyheads.evaluation.api import evaluate as evaluate_model
+
+    given = {"beam": beam, "length_penalty": length_penalty}
+    scores = evaluate_model(model, data, device=device, **{k: v for k, v in given.items() if v is not None})
+    if as_json:
+        print(json.dumps(scores.as_object()))  # noqa: T201
+        return
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for name, value in scores.as_object().items():
+        table.add_row(name, f"{value:,.2f}" if isinstance(value, float) else f"{value}")
+    Console(file=sys.stdout, highlight=False).print(table)

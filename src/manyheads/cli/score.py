@@ -1,0 +1,35 @@
+"""`manyheads score`: how likely a model finds given targets."""
+
+import json
+
+from manyheads.cli.options import Device, Files, Json
+
+__all__ = ["score"]
+
+
+def score(model: str, /, *, data: Files, as_json: Json = False, device: Device = "auto") -> None:
+    """The log-probability (natural logarithm, end included) of each given target, one a line.
+
+    ```
+    manyheads score de-en --data pairs.tsv
+    manyheads score runs/de-en --data pairs.de pairs.en --json
+    ```
+
+    Parameters
+    ----------
+    model
+        A run folder, or a bundled model: de-en.
+    data
+        One TSV file (source TAB target), or a source file and a target file.
+    as_json
+        One JSON object a line: log_probability, tokens.
+    device
+        auto (a GPU if there is one), cpu, cuda, cuda:1.
+    """
+    from manyheads.evaluation.api import score as score_pairs
+
+    for one in score_pairs(model, data, device=device):
+        if as_json:
+            print(json.dumps({"log_probability": one.log_probability, "tokens": one.tokens}))  # noqa: T201
+        else:
+            print(f"{one.log_probability:.4f}")  # noqa: T201

@@ -1,0 +1,26 @@
+"""What a search gives, and how it is compared."""
+
+from dataclasses import dataclass
+
+__all__ = ["Hypothesis", "length_penalty"]
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One output.
+
+    ids                without begin and end
+    log_probability    of the ids, and of the end if it was reached
+    score              log_probability over the length penalty: what hypotheses are compared by
+    finished           False if the bound on the length cut it off
+    """
+
+    ids: list[int]
+    log_probability: float
+    score: float
+    finished: bool
+
+
+def length_penalty(tokens: int, alpha: float) -> float:
+    """((5 + n) / 6)^α of Wu et al. 2016: 1 for a single token, and for any number of them if α is 0."""
+    return ((5 + tokens) / 6) ** alpha

@@ -1,0 +1,238 @@
+"""A model with its tokenizers: text in, text out.
+
+    translator = Translator.load("runs/de-en")          a run folder, or a bundled model: "de-en"
+    translator("Ein Hund schläft.")                     one line
+    translator(["Guten Tag.", "Bis morgen!"], beam=5)   several, in the order given
+
+Lines are sorted by length inside and come out in the order they went in. What a line gives does not depend on what else is
+in its batch, but for the rounding of sums.
+
+B sentences · S source tokens · T target tokens
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, fields
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import overload
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from manyheads.decoding.beam import beam_search
+from manyheads.decoding.greedy import Sampler, decode_one_by_one
+from manyheads.decoding.hypothesis import Hypothesis
+from manyheads.decoding.options import Search
+from manyheads.decoding.segments import split_text
+from manyheads.errors import OptionError, did_you_mean
+from manyheads.machine import Machine, choose_machine
+from manyheads.modelfolder import load_model
+from manyheads.models.transformer import Transformer
+from manyheads.recipe import Recipe
+from manyheads.text.tokenizer import BEGIN, END, PADDING
+from manyheads.text.vocabulary import Vocabulary
+
+__all__ = ["Alternative", "ForcedScore", "Translation", "Translator"]
+
+CHUNK = 4_096
+"""Lines read, sorted and translated together: memory is bounded, however long the input."""
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One way to translate a line. `score` is what alternatives are ranked by."""
+
+    text: str
+    score: float
+    log_probability: float
+
+
+@dataclass(frozen=True)
+class Translation:
+    """What became of a line: `n_best` alternatives, the best first.
+
+    truncated   the bound on the length cut it off
+    parts       how many the line was cut into, because it was too long for one pass
+    """
+
+    n_best: tuple[Alternative, ...]
+    truncated: bool = False
+    parts: int = 1
+
+    @property
+    def text(self) -> str:
+        return self.n_best[0].text
+
+    @property
+    def score(self) -> float:
+        return self.n_best[0].score
+
+
+BLANK = Translation((Alternative("", 0.0, 0.0),), parts=0)
+
+
+@dataclass(frozen=True)
+class ForcedScore:
+    """log P(target | source), the end included, over `tokens` pieces."""
+
+    log_probability: float
+    tokens: int
+
+
+class Translator:
+    """A Transformer, its vocabulary, and how to search."""
+
+    def __init__(self, model: Transformer, vocabulary: Vocabulary, recipe: Recipe, machine: Machine) -> None:
+        self.model, self.vocabulary, self.recipe, self.machine = model.to(machine.device), vocabulary, recipe, machine
+
+    @classmethod
+    def load(cls, folder: str | Path, device: str = "auto") -> "Translator":
+        """From a run folder or the name of a bundled model. Loading runs no code from it, and checks every file."""
+        machine = choose_machine(device, precision="fp32")
+        return cls(*load_model(folder), machine)
+
+    @overload
+    def __call__(self, text: str, **options: float) -> str: ...
+    @overload
+    def __call__(self, text: Sequence[str], **options: float) -> list[str]: ...
+    def __call__(self, text: str | Sequence[str], **options: float) -> str | list[str]:
+        """The translation of a text (of several lines, if it has them), or of each in a list.
+
+        Options are those of `Search`: beam, length_penalty, temperature, …
+        """
+        search = self.search(**options)
+        if isinstance(text, str):
+            return "\n".join(t.text for t in self.translate(text.split("\n"), search))
+        counts = [line.count("\n") + 1 for line in text]
+        lines = (t.text for t in self.translate("\n".join(text).split("\n") if text else [], search))
+        return ["\n".join(islice(lines, count)) for count in counts]
+
+    def search(self, **options: float) -> Search:
+        """How the recipe says to search, with options changed. If none says otherwise, the beam fits what is asked for."""
+        known = {field.name for field in fields(Search)}
+        for name in options.keys() - known:
+            raise OptionError(f"{name!r} is no option of a search", hint=did_you_mean(name, sorted(known)))
+        decode = self.recipe.decode
+        beam = 1 if options.get("sample") else max(decode.beam, int(options.get("n_best", 1)))
+        defaults = {"beam": beam, "length_penalty": decode.length_penalty, "max_ratio": decode.max_ratio, "max_extra": decode.max_extra}  # fmt: skip
+        return Search(**(defaults | options))  # type: ignore[arg-type]
+
+    def translate(
+        self, lines: Iterable[str], search: Search | None = None, *, chunk: int = CHUNK
+    ) -> Iterator[Translation]:
+        """A translation for every line, in order; a blank line gives a blank one. `chunk` lines are read at a time."""
+        search, lines, first = search or self.search(), iter(lines), 0
+        while block := list(islice(lines, chunk)):
+            yield from self.translate_block(block, search, first)
+            first += len(block)
+
+    @torch.no_grad()
+    def translate_block(self, lines: list[str], search: Search, first: int) -> list[Translation]:
+        parts = [list(self.cut(line)) if line.strip() else [] for line in lines]
+        flat = [part for line in parts for part in line]
+        sources = [[*ids, END] for ids in self.vocabulary.source.encode(flat)]
+        numbers = [first + n for n, line in enumerate(parts) for _ in line]  # the draws of a sample follow the line
+        found: list[list[Hypothesis]] = [[] for _ in flat]
+        training = self.model.training
+        self.model.eval()
+        for batch in batches_by_length(sources, search.batch, search.beam):
+            outputs = self.search_batch([sources[n] for n in batch], [numbers[n] for n in batch], search)
+            for n, hypotheses in zip(batch, outputs, strict=True):
+                found[n] = hypotheses
+        self.model.train(training)
+        found_in_order = iter(found)
+        return [self.join([next(found_in_order) for _ in line], search.n_best) for line in parts]
+
+    def search_batch(self, sources: list[list[int]], numbers: list[int], search: Search) -> list[list[Hypothesis]]:
+        source = pad(sources).to(self.machine.device)
+        limits = [search.limit(len(ids), self.longest) for ids in sources]
+        with self.autocast():
+            if search.beam > 1:
+                return beam_search(self.model, source, limits, beam=search.beam, alpha=search.length_penalty)
+            decode = partial(decode_one_by_one, self.model, source, limits, search.length_penalty)
+            if not search.samples:
+                return [[hypothesis] for hypothesis in decode()]
+            sampler = Sampler(
+                numbers,
+                max(limits),
+                temperature=search.temperature,
+                top_k=search.top_k,
+                top_p=search.top_p,
+                seed=search.seed,
+            )
+            return [[hypothesis] for hypothesis in decode(sampler)]
+
+    @property
+    def longest(self) -> int:
+        """Tokens a sequence may have: a table of learned positions ends."""
+        config = self.model.config
+        return config.max_length if config.positions == "learned" else 1 << 20
+
+    def autocast(self) -> AbstractContextManager:
+        return self.machine.autocast()
+
+    def cut(self, line: str) -> Iterator[str]:
+        """The line itself, or parts of it that the model was trained to read."""
+        most = min(self.recipe.data.max_length, self.longest - 1)
+        for part in split_text(line, 64 * most):  # no sentence; this bounds the memory of what follows
+            pieces = len(self.vocabulary.source.encode([part])[0]) if len(part) > most // 4 else 0
+            if pieces <= most:
+                yield part
+            else:
+                yield from split_text(part, max(1, most * len(part) // (2 * pieces)))
+
+    def join(self, parts: list[list[Hypothesis]], n_best: int) -> Translation:
+        """The parts of a line become one translation. Only a line in one part has several."""
+        if not parts:
+            return BLANK
+        if len(parts) == 1:
+            alternatives = tuple(
+                Alternative(self.vocabulary.target.decode(h.ids), h.score, h.log_probability) for h in parts[0][:n_best]
+            )
+            return Translation(alternatives, truncated=not parts[0][0].finished)
+        best = [hypotheses[0] for hypotheses in parts]
+        text = " ".join(self.vocabulary.target.decode(h.ids) for h in best)
+        whole = Alternative(text, sum(h.score for h in best), sum(h.log_probability for h in best))
+        return Translation((whole,), truncated=not all(h.finished for h in best), parts=len(parts))
+
+    @torch.no_grad()
+    def score(self, pairs: Sequence[tuple[str, str]], batch: int = 64) -> list[ForcedScore]:
+        """log P(target | source) of every pair, in order."""
+        sources = [[*ids, END] for ids in self.vocabulary.source.encode([source for source, _ in pairs])]
+        targets = [[*ids, END] for ids in self.vocabulary.target.encode([target for _, target in pairs])]
+        lengths = [[0] * max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)]
+        scores = [ForcedScore(0.0, 0)] * len(pairs)
+        training = self.model.training
+        self.model.eval()
+        for rows in batches_by_length(lengths, batch, 1):
+            log_p = self.forced([sources[n] for n in rows], [targets[n] for n in rows])
+            for n, value in zip(rows, log_p, strict=True):
+                scores[n] = ForcedScore(value, len(targets[n]))
+        self.model.train(training)
+        return scores
+
+    def forced(self, sources: list[list[int]], targets: list[list[int]]) -> list[float]:
+        source, labels = pad(sources).to(self.machine.device), pad(targets).to(self.machine.device)
+        begin = torch.full_like(labels[:, :1], BEGIN)
+        with self.autocast():
+            logits = self.model(source, torch.cat([begin, labels[:, :-1]], 1)).float()
+        log_p = logits.log_softmax(-1).gather(2, labels[:, :, None])[:, :, 0]
+        return torch.where(labels == PADDING, 0, log_p).sum(1, dtype=torch.float64).tolist()
+
+
+def pad(sequences: list[list[int]]) -> Int[Tensor, "B T"]:
+    longest = max(map(len, sequences))
+    return torch.tensor([ids + [PADDING] * (longest - len(ids)) for ids in sequences])
+
+
+def batches_by_length(sequences: Sequence[Sequence[int]], most: int, beam: int) -> Iterator[list[int]]:
+    """Numbers of sequences of about one length, the longest first: what does not fit in memory is known at once."""
+    order = sorted(range(len(sequences)), key=lambda n: -len(sequences[n]))
+    tokens = 128 * most
+    while order:
+        rows = max(1, min(most, tokens // (beam * len(sequences[order[0]]))))
+        yield order[:rows]
+        order = order[rows:]

@@ -1,0 +1,1 @@
+"""How good is it: BLEU, chrF, exact match, error rates, perplexity."""

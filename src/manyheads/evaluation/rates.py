@@ -1,0 +1,47 @@
+"""Error rates against one or several references.
+
+exact match        outputs that equal one of their references
+word error rate    the others: for a pronouncer, words with a mistake in them
+phone error rate   edits needed, by symbol, to the nearest reference, over the symbols of that reference
+"""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+__all__ = ["edits", "error_rate", "exact_match", "group_references"]
+
+Item = TypeVar("Item")
+
+
+def edits(a: Sequence[Item], b: Sequence[Item]) -> int:
+    """The fewest insertions, deletions and substitutions that turn one into the other (Levenshtein)."""
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        corner, row[0] = row[0], i
+        for j, y in enumerate(b, 1):
+            corner, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, corner + (x != y))
+    return row[-1]
+
+
+def exact_match(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """Percent."""
+    return 100 * sum(out in refs for out, refs in zip(outputs, references, strict=True)) / len(outputs)
+
+
+def error_rate(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """Percent of symbols, by the reference with the fewest edits for its length."""
+    wrong = total = 0
+    for output, refs in zip(outputs, references, strict=True):
+        symbols = output.split()
+        counts = [(edits(symbols, ref.split()), len(ref.split())) for ref in refs]
+        fewest, length = min(counts, key=lambda count: (count[0] / max(1, count[1]), -count[1]))
+        wrong, total = wrong + fewest, total + length
+    return 100 * wrong / max(1, total)
+
+
+def group_references(pairs: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
+    """Source → every target it has, in the order of their first appearance."""
+    groups: dict[str, list[str]] = {}
+    for source, target in pairs:
+        groups.setdefault(source, []).append(target)
+    return groups

@@ -1,0 +1,51 @@
+"""What we compute on: the device, the precision, the threads. Chosen for the user unless said, and always said."""
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+
+from manyheads.errors import OptionError
+
+__all__ = ["Machine", "choose_machine"]
+
+
+@dataclass(frozen=True)
+class Machine:
+    device: torch.device
+    precision: str
+
+    def autocast(self) -> AbstractContextManager:
+        """Matrix products in bfloat16, if that is the precision; weights, norms and sums stay in float32."""
+        if self.precision == "fp32":
+            return nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16)
+
+    def __str__(self) -> str:
+        if self.device.type == "cuda":
+            return f"{torch.cuda.get_device_name(self.device)}, {self.precision}"
+        threads = torch.get_num_threads()
+        return f"{self.device}, {threads} {'thread' if threads == 1 else 'threads'}, {self.precision}"
+
+
+def choose_machine(device: str = "auto", precision: str = "auto") -> Machine:
+    """A GPU if there is one, else the CPU; bf16 where the device is good at it."""
+    chosen = torch.device("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else named(device)
+    if precision == "auto":
+        good = chosen.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+        precision = "bf16" if good else "fp32"
+    return Machine(chosen, precision)
+
+
+def named(device: str) -> torch.device:
+    try:
+        chosen = torch.device(device)
+        torch.empty(1, device=chosen)
+    # torch raises whatever the backend raises: an unknown name, no such GPU, a build without it
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise OptionError(
+            f"--device must be 'auto', 'cpu', 'cuda' or 'cuda:1', got {device!r}: {reason[:160]}",
+            hint="'auto' takes a GPU if there is one",
+        ) from None
+    return chosen

@@ -1,0 +1,94 @@
+"""What the training loop asks of a task. It knows nothing else about it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from manyheads.machine import Machine
+from manyheads.recipe import Recipe
+
+__all__ = ["Batch", "Sample", "Task", "Validation"]
+
+Say = Callable[[str], None]
+
+
+class Batch(Protocol):
+    """What one update learns from."""
+
+    @property
+    def count(self) -> int:
+        """What the summed loss is divided by: tokens, images."""
+        ...
+
+    def to(self, device: torch.device) -> Self: ...
+
+    def split(self, parts: int) -> Sequence[Self]:
+        """Parts that are computed one after the other and together give the same gradient."""
+        ...
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One example of the development set, for people."""
+
+    source: str
+    target: str
+    output: str
+
+
+@dataclass(frozen=True)
+class Validation:
+    """How good a model is on held-out data.
+
+    score     what the best model is chosen by: higher is better
+    metrics   what is reported, by name
+    """
+
+    score: float
+    metrics: Mapping[str, float]
+    samples: Sequence[Sample] = field(default_factory=list)
+
+
+class Task(Protocol):
+    """A recipe and its data, ready to be trained on."""
+
+    batches_per_epoch: int
+
+    @classmethod
+    def prepare(
+        cls,
+        recipe: Recipe,
+        folder: Path,
+        data: Mapping[str, Sequence[str] | None],
+        files: Mapping[str, bytes],
+        say: Say,
+    ) -> Self:
+        """Make the data ready in `folder`. `files` are those of the run, if there is one already: its tokenizer."""
+        ...
+
+    def files(self) -> dict[str, bytes]:
+        """What a model needs beside its weights."""
+        ...
+
+    def build(self) -> nn.Module: ...
+
+    def batch(self, step: int) -> Batch:
+        """The batch of a step: a function of the seed and the step, nothing else."""
+        ...
+
+    def loss(self, model: nn.Module, batch: Any) -> Float[Tensor, ""]:
+        """The summed loss of a batch."""
+        ...
+
+    def validate(self, model: nn.Module, machine: Machine, *, final: bool = False) -> Validation:
+        """Score a model on held-out data; in full, as it will be used, if it is the final one."""
+        ...
+
+    def close(self) -> None:
+        """The run is finished: remove what can be made again."""
+        ...

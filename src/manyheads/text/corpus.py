@@ -1,0 +1,178 @@
+"""A parallel corpus: pairs of lines from one TSV file, or from a source file and a target file.
+
+What makes a file unusable is refused, every fault of it at once. What is wrong with single lines is counted,
+the line is left out (or, for odd characters, kept), and work goes on.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any
+
+from manyheads.errors import InputError, OptionError
+from manyheads.text.lines import MAX_LINE, decode_line, read_lines
+
+__all__ = ["Counts", "Pair", "check_paths", "read_pairs"]
+
+Pair = tuple[str, str]
+SHOWN = 5
+CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+END_OF_FILE: Any = object()
+
+
+@dataclass
+class Counts:
+    """What was met in a corpus.
+
+    pairs      that can be used
+    blank      pairs with nothing on one side: left out
+    too_long   pairs with a line of more than a megabyte or more than `data.max_length` pieces: left out
+    control    pairs with control characters: kept as they are
+    examples   for each of these, the number of the first line
+    """
+
+    pairs: int = 0
+    blank: int = 0
+    too_long: int = 0
+    control: int = 0
+    examples: dict[str, int] = field(default_factory=dict)
+
+    def note(self, what: str, line: int) -> None:
+        setattr(self, what, getattr(self, what) + 1)
+        self.examples.setdefault(what, line)
+
+    def sentences(self) -> list[str]:
+        """What a person should know, if there is anything."""
+        said = {
+            "blank": "blank on one side, left out",
+            "too_long": "too long, left out",
+            "control": "with control characters, kept",
+        }
+        return [
+            f"{getattr(self, what):,} {meaning} (the first in line {self.examples[what]:,})"
+            for what, meaning in said.items()
+            if getattr(self, what)
+        ]
+
+
+def check_paths(paths: Sequence[str], option: str) -> tuple[str, ...]:
+    """One TSV file, or a source and a target file."""
+    if isinstance(paths, str) or not 1 <= len(paths) <= 2:
+        raise OptionError(
+            f"{option} takes one TSV file, or a source file and a target file, got {len(paths)} files"
+            if not isinstance(paths, str)
+            else f"{option} takes a list of files, got {paths!r}",
+            hint=f"{option} pairs.tsv, or {option} pairs.de pairs.en",
+        )
+    if len(paths) == 2 and paths[0] == paths[1]:
+        raise OptionError(f"{option} takes a source file and a target file, got {paths[0]} twice")
+    return tuple(map(str, paths))
+
+
+def read_pairs(paths: Sequence[str], counts: Counts, *, keep_all: bool = False) -> Iterator[tuple[int, Pair]]:
+    """(line number, (source, target)) of every usable pair; `counts` says what was left out.
+
+    With `keep_all` nothing is: a blank side is "", and what is too long is blank.
+
+    Faults of the file itself are collected and raised when its end is reached.
+    """
+    faults = Faults(paths)
+    columns = read_tsv(paths[0], faults) if len(paths) == 1 else read_two(paths, faults)
+    number = 0
+    for number, pair in columns:
+        if pair is None:
+            counts.note("too_long", number)
+            if keep_all:
+                yield number, ("", "")
+        elif not all(side.strip() for side in pair):
+            counts.note("blank", number)
+            if keep_all:
+                yield number, pair
+        else:
+            counts.pairs += 1
+            if any(map(CONTROL.search, pair)):
+                counts.note("control", number)
+            yield number, pair
+    faults.refuse()
+    if not number:
+        raise InputError(f"a corpus must have at least one pair, got {' and '.join(paths)}: nothing in it")
+
+
+class Faults:
+    """What is wrong with a file: collected, so that one run shows all of it."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.paths, self.count = paths, 0
+        self.first: list[str] = []
+        self.hint: str | None = None
+
+    def add(self, error: InputError) -> None:
+        self.count += 1
+        self.hint = self.hint or error.hint
+        if len(self.first) < SHOWN:
+            self.first.append(error.message)
+
+    def refuse(self) -> None:
+        if self.count == 1:
+            raise InputError(self.first[0], self.hint)
+        if self.count:
+            more = f"\n  - and {self.count - SHOWN:,} more" if self.count > SHOWN else ""
+            listed = "".join(f"\n  - {message}" for message in self.first)
+            raise InputError(f"{' and '.join(self.paths)}: {self.count:,} faults{listed}{more}", self.hint)
+
+
+def read_tsv(path: str, faults: Faults) -> Iterator[tuple[int, Pair | None]]:
+    for number, line in enumerate(read_lines(path, 2 * MAX_LINE), 1):
+        if line is None:
+            yield number, None
+        elif not line.strip():
+            yield number, ("", "")
+        elif text := decoded(line, path, number, faults):
+            columns = text.split("\t")
+            if len(columns) == 2:
+                yield number, (columns[0], columns[1])
+            else:
+                faults.add(wrong_columns(path, number, len(columns)))
+
+
+def wrong_columns(path: str, number: int, count: int) -> InputError:
+    return InputError(
+        f"a line of a TSV file must be source TAB target, got {path}, line {number}: {count} "
+        + ("column" if count == 1 else "columns"),
+        hint="two files, one for each side, are given as: source-file target-file"
+        if count == 1
+        else f"the first two columns alone: cut -f 1,2 {path} > two-columns.tsv",
+    )
+
+
+def read_two(paths: Sequence[str], faults: Faults) -> Iterator[tuple[int, Pair | None]]:
+    """Both files in step. Two of unequal length are read to their ends: the message gives both counts."""
+    counts = [0, 0]
+    both = zip_longest(read_lines(paths[0]), read_lines(paths[1]), fillvalue=END_OF_FILE)
+    for number, lines in enumerate(both, 1):
+        counts = [number if line is not END_OF_FILE else count for line, count in zip(lines, counts, strict=True)]
+        if counts != [number, number]:
+            continue
+        source, target = lines
+        if source is None or target is None:
+            yield number, None
+            continue
+        left, right = decoded(source, paths[0], number, faults), decoded(target, paths[1], number, faults)
+        if left is not None and right is not None:
+            yield number, (left, right)
+    if counts[0] != counts[1]:
+        faults.add(
+            InputError(
+                f"source and target must have as many lines, got {counts[0]:,} in {paths[0]} and {counts[1]:,} in {paths[1]}",
+                hint="a line that is missing in one file shifts all that follow: find it before you cut the longer file",
+            )
+        )
+
+
+def decoded(line: bytes, path: str, number: int, faults: Faults) -> str | None:
+    try:
+        return decode_line(line, path, number)
+    except InputError as error:
+        faults.add(error)
+        return None

@@ -1,0 +1,205 @@
+"""A parallel corpus made ready for training: read once, cut into pieces, kept on disk as ids.
+
+    data/train.source.*  train.target.*   ids (see `shards`)
+    data/dev.source.txt  dev.target.txt   the development set, as text
+    data/ready.json                       written last: what was counted, and the fingerprint of the files
+
+The ids can be made again from the files at any time; they are removed when a run is finished.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from manyheads.errors import InputError
+from manyheads.storage import replace_file
+from manyheads.text.corpus import Counts, Pair, read_pairs
+from manyheads.text.shards import Sequences, sequence_writer
+from manyheads.text.vocabulary import Vocabulary
+
+__all__ = [
+    "Parallel", "fingerprint", "forget_ids", "is_prepared", "open_parallel", "prepare_parallel", "read_dev", "read_ready",
+]  # fmt: skip
+
+BLOCK = 10_000
+READY = "ready.json"
+HELD_OUT = 1_000
+"""Pairs that are held out if there is no development set: every twentieth, but no more than these."""
+
+Learn = Callable[[Callable[[], Iterable[str]], Callable[[], Iterable[str]]], Vocabulary]
+
+
+@dataclass(frozen=True, eq=False)
+class Parallel:
+    """Training pairs as ids, development pairs as text, and what was met on the way."""
+
+    sources: Sequences
+    targets: Sequences
+    dev: list[Pair]
+    train_counts: Counts
+    dev_counts: Counts
+    held_out: bool
+
+
+def prepare_parallel(
+    folder: Path, train: Sequence[str], dev: Sequence[str] | None, learn: Learn, max_length: int
+) -> Vocabulary:
+    """Read both sets, learn the vocabulary from the training set, write ids. `learn` is given the lines of both sides."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / READY).unlink(missing_ok=True)
+    counts, dev_counts = Counts(), Counts()
+    dev_pairs = read_dev(dev, dev_counts) if dev else None  # the small file first: its faults are found at once
+    spool = Spool(folder / "spool", counts, train)
+    held_out: list[Pair] = []
+    if dev_pairs is None:
+        held_out = spool.hold_out()
+    vocabulary = learn(spool.sources, spool.targets)
+    write_ids(folder, spool.blocks(), vocabulary, max_length, counts)
+    if not counts.pairs:
+        raise InputError(
+            f"there must be a pair to train on, got none in {' and '.join(train)}: {'; '.join(counts.sentences())}"
+        )
+    write_text(folder, dev_pairs or held_out)
+    spool.remove()
+    ready = {
+        "train": asdict(counts),
+        "dev": asdict(dev_counts),
+        "held_out": dev is None,
+        "files": fingerprint([*train, *(dev or ())]),
+    }
+    replace_file(folder / READY, json.dumps(ready).encode())
+    return vocabulary
+
+
+def open_parallel(folder: Path, vocabulary: Vocabulary) -> Parallel:
+    ready = read_ready(folder)
+    lines = [(folder / f"dev.{side}.txt").read_bytes().decode().split("\n")[:-1] for side in ("source", "target")]
+    return Parallel(
+        Sequences(folder / "train.source", vocabulary.source.size),
+        Sequences(folder / "train.target", vocabulary.target.size),
+        list(zip(*lines, strict=True)),
+        Counts(**ready["train"]),
+        Counts(**ready["dev"]),
+        ready["held_out"],
+    )
+
+
+def read_ready(folder: Path) -> dict[str, Any]:
+    """What was said of the data when it was made ready; nothing if it never was."""
+    return json.loads((folder / READY).read_bytes()) if (folder / READY).exists() else {}
+
+
+def is_prepared(folder: Path) -> bool:
+    return (folder / READY).exists() and (folder / "train.source.ids").exists()
+
+
+def forget_ids(folder: Path) -> None:
+    """Remove what is large and can be made again."""
+    for file in folder.glob("train.*"):
+        file.unlink()
+
+
+def read_dev(paths: Sequence[str], counts: Counts) -> list[Pair]:
+    """A development or test set: it is small, and held in memory."""
+    pairs = [pair for _, pair in read_pairs(paths, counts)]
+    if not pairs:
+        raise InputError(f"there must be a pair to score, got none in {' and '.join(paths)}: all are blank or too long")
+    return pairs
+
+
+def fingerprint(paths: Iterable[str]) -> list[str | None]:
+    """The SHA-256 sum of each file; None for what cannot be read twice."""
+    return [sha256(path) if os.path.isfile(path) else None for path in paths]
+
+
+def sha256(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class Spool:
+    """The training set as plain text on disk, because it is read twice and may come through a pipe."""
+
+    def __init__(self, folder: Path, counts: Counts, paths: Sequence[str]) -> None:
+        self.folder = folder
+        self.skipped: set[int] = set()
+        folder.mkdir(exist_ok=True)
+        with open(self.file("source"), "wb") as source, open(self.file("target"), "wb") as target:
+            for number, pair in read_pairs(paths, counts):
+                source.write(f"{number} {pair[0]}\n".encode())
+                target.write(f"{pair[1]}\n".encode())
+        self.counts = counts
+
+    def file(self, side: str) -> Path:
+        return self.folder / f"{side}.txt"
+
+    def hold_out(self) -> list[Pair]:
+        """Every twentieth pair, or fewer, for development; they are not trained on."""
+        pairs = self.counts.pairs
+        if pairs < 2:
+            raise InputError(
+                f"there must be at least two pairs if some are to be held out, got {pairs}",
+                hint="--dev names a development set",
+            )
+        chosen = set(range(0, pairs, max(20, -(-pairs // HELD_OUT))))
+        held_out = [pair for row, (_, pair) in enumerate(self.pairs()) if row in chosen]
+        self.skipped = chosen
+        self.counts.pairs -= len(chosen)
+        return held_out
+
+    def pairs(self) -> Iterator[tuple[int, Pair]]:
+        with open(self.file("source"), "rb") as sources, open(self.file("target"), "rb") as targets:
+            for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
+                if row not in self.skipped:
+                    number, _, text = source[:-1].decode().partition(" ")
+                    yield int(number), (text, target[:-1].decode())
+
+    def sources(self) -> Iterator[str]:
+        return (pair[0] for _, pair in self.pairs())
+
+    def targets(self) -> Iterator[str]:
+        return (pair[1] for _, pair in self.pairs())
+
+    def blocks(self) -> Iterator[list[tuple[int, Pair]]]:
+        pairs = self.pairs()
+        while block := list(islice(pairs, BLOCK)):
+            yield block
+
+    def remove(self) -> None:
+        for side in ("source", "target"):
+            self.file(side).unlink()
+        self.folder.rmdir()
+
+
+def write_ids(
+    folder: Path,
+    blocks: Iterable[list[tuple[int, Pair]]],
+    vocabulary: Vocabulary,
+    max_length: int,
+    counts: Counts,
+) -> None:
+    """Ids of every pair that is short enough; the others are counted."""
+    sides = [folder / "train.source", folder / "train.target"]
+    writers = [sequence_writer(path, size) for path, size in zip(sides, vocabulary.sizes, strict=True)]
+    with writers[0] as write_source, writers[1] as write_target:
+        for block in blocks:
+            numbers, pairs = zip(*block, strict=True)
+            sources = vocabulary.source.encode([source for source, _ in pairs])
+            targets = vocabulary.target.encode([target for _, target in pairs])
+            for number, source, target in zip(numbers, sources, targets, strict=True):
+                if max(len(source), len(target)) > max_length:
+                    counts.pairs -= 1
+                    counts.note("too_long", number)
+                else:
+                    write_source(source)
+                    write_target(target)
+
+
+def write_text(folder: Path, pairs: list[Pair]) -> None:
+    for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+        (folder / f"dev.{side}.txt").write_bytes("".join(f"{line}\n" for line in lines).encode())

@@ -1,0 +1,71 @@
+"""The tokenizers of a model: one for the source and one for the target, or one for both. Stored as plain JSON."""
+
+import json
+from collections.abc import Callable, Iterable
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from manyheads.errors import InputError
+from manyheads.text.tokenizer import KINDS, Tokenizer, train_tokenizer
+
+__all__ = ["Vocabulary", "train_vocabulary"]
+
+SCHEMA = 1
+LARGEST = 64 << 20
+"""Bytes of a tokenizer file: far above what any vocabulary needs."""
+
+
+class Vocabulary:
+    """`source` and `target` tokenizers; the same object if the vocabulary is joint."""
+
+    def __init__(self, source: Tokenizer, target: Tokenizer | None = None) -> None:
+        self.source, self.target = source, target or source
+
+    @property
+    def joint(self) -> bool:
+        return self.source is self.target
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        return self.source.size, self.target.size
+
+    def dumps(self) -> str:
+        target = None if self.joint else self.target.as_json()
+        stored = {"schema": SCHEMA, "source": self.source.as_json(), "target": target}
+        return json.dumps(stored, ensure_ascii=False, indent=0) + "\n"
+
+    @classmethod
+    def loads(cls, text: str, where: str) -> "Vocabulary":
+        try:
+            if len(text) > LARGEST:
+                raise ValueError(f"it has {len(text):,} characters")
+            stored = json.loads(text)
+            if stored["schema"] != SCHEMA:
+                raise ValueError(f"its schema is {stored['schema']!r}, this version reads {SCHEMA}")
+            return cls(load_tokenizer(stored["source"]), stored["target"] and load_tokenizer(stored["target"]))
+        # Not JSON, or JSON of another shape, or nested without end:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise InputError(f"a tokenizer file must be as Manyheads writes it, got {where}: {error!r}") from None
+
+    @classmethod
+    def load(cls, path: Path) -> "Vocabulary":
+        return cls.loads(path.read_text(encoding="utf-8"), str(path))
+
+
+def load_tokenizer(stored: dict[str, Any]) -> Tokenizer:
+    return KINDS[stored["kind"]].from_json(stored)
+
+
+def train_vocabulary(
+    kinds: tuple[str, str],
+    sources: Callable[[], Iterable[str]],
+    targets: Callable[[], Iterable[str]],
+    *,
+    size: int,
+    joint: bool,
+) -> Vocabulary:
+    """From the lines of both sides: one vocabulary for the two, or one for each."""
+    if joint:
+        return Vocabulary(train_tokenizer(kinds[0], chain(sources(), targets()), size))
+    return Vocabulary(train_tokenizer(kinds[0], sources(), size), train_tokenizer(kinds[1], targets(), size))

@@ -1,0 +1,38 @@
+"""The mean of weights over time, which translates better than the last ones."""
+
+import copy
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["MovingAverage", "mean_weights"]
+
+
+class MovingAverage:
+    """A second model whose weights follow those of the first: m ← d·m + (1 − d)·w after every step.
+
+    The decay d grows from 0.18 to `decay` as (1 + n) / (10 + n), so that the first, random weights are soon forgotten.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.model = copy.deepcopy(model).requires_grad_(False)
+        self.decay = decay
+        self.mine: list[Tensor] = list(self.model.parameters())
+        self.theirs: list[Tensor] = list(model.parameters())
+
+    @torch.no_grad()
+    def update(self, step: int) -> None:
+        decay = min(self.decay, (1 + step) / (10 + step))
+        torch._foreach_lerp_(self.mine, self.theirs, 1 - decay)
+
+
+def mean_weights(all_weights: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of several sets of weights, summed in float64."""
+    sums: dict[str, Tensor] = {}
+    count = 0
+    for weights in all_weights:
+        count += 1
+        for name, tensor in weights.items():
+            sums[name] = sums[name] + tensor.double() if name in sums else tensor.double()
+    return {name: (total / count).float() for name, total in sums.items()}

@@ -1,0 +1,36 @@
+"""log.jsonl: one JSON object a line for everything that happened in a run. It is for reading, never needed to go on."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from manyheads.storage import append_line
+
+__all__ = ["Log", "read_log"]
+
+
+class Log:
+    """Appends events. A log that cannot be written is said once, and training goes on."""
+
+    def __init__(self, path: Path, say: Callable[[str], None]) -> None:
+        self.path, self.say, self.lost = path, say, 0
+
+    def write(self, event: str, **values: Any) -> None:
+        try:
+            append_line(self.path, json.dumps({"event": event, **values}, ensure_ascii=False))
+        except OSError as error:
+            self.lost += 1
+            if self.lost == 1:
+                self.say(f"{self.path} cannot be written ({error.strerror}); training goes on without it")
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """Every whole line; a line that a kill cut short is passed over."""
+    events = []
+    for line in path.read_bytes().split(b"\n"):
+        try:
+            events.append(json.loads(line))
+        except ValueError:
+            continue
+    return [event for event in events if isinstance(event, dict) and "event" in event]

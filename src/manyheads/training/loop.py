@@ -1,0 +1,210 @@
+"""The loop: one for every task.
+
+It knows a task's batches, its loss and its score, and nothing else about it. Whatever is random in a step is drawn from a
+generator seeded by (seed, step): a run that was stopped and goes on is the same run, bit for bit, on the same machine with
+as many threads.
+"""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors.torch import load as load_tensors
+from torch import Tensor
+
+from manyheads.errors import TrainingError
+from manyheads.machine import Machine
+from manyheads.modelfolder import MODEL, dump_weights
+from manyheads.recipe import TrainConfig
+from manyheads.storage import read_file
+from manyheads.tasks.task import Batch, Task, Validation
+from manyheads.training.average import mean_weights
+from manyheads.training.checkpoints import Checkpoints
+from manyheads.training.log import Log
+from manyheads.training.optimizer import update
+from manyheads.training.prefetch import prefetch
+from manyheads.training.run import Run
+from manyheads.training.schedule import rate_at
+from manyheads.training.show import Show
+from manyheads.training.signals import StopRequest
+from manyheads.training.state import WEIGHTS, State
+
+__all__ = ["Ending", "fit", "steps_of"]
+
+LOG_EVERY = 10
+MOST_SKIPPED = 20
+"""Updates in a row that may be skipped because a gradient is not finite."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Why training ended: "finished", "patience" or "stopped" (by the signal `number`)."""
+
+    reason: str
+    number: int | None = None
+
+
+def steps_of(config: TrainConfig, batches_per_epoch: int) -> int:
+    return config.steps or config.epochs * batches_per_epoch
+
+
+def fit(
+    task: Task, state: State, config: TrainConfig, run: Run, machine: Machine, log: Log, show: Show, stop: StopRequest
+) -> Ending:
+    """Train until the steps are done, the score no longer improves, or someone asks to stop; then save."""
+    steps = steps_of(config, task.batches_per_epoch)
+    validate_every = config.validate_every or max(1, steps // 20)
+    save_every = config.save_every or validate_every
+    checkpoints = Checkpoints(run.checkpoints, max(config.keep, config.average), show.say)
+    meter = Meter(state, machine)
+    state.model.train()
+    show.start(steps, state.progress.step)
+    ending = Ending("finished")
+    for batch in prefetch(task.batch, state.progress.step, steps):
+        step = state.progress.step + 1
+        meter.resume()
+        rate = config.rate * rate_at(step, schedule=config.schedule, warmup=config.warmup, steps=steps)
+        meter.add(batch.count, *train_step(task, state, batch.to(machine.device), config, step, rate, machine))
+        state.progress.step = step
+        show.step(step)
+
+        last = step == steps
+        if step % LOG_EVERY == 0 or last:
+            log_step(log, show, step, rate, meter)
+        if step % validate_every == 0 or last:
+            validate(task, state, run, machine, log, show, meter)
+            if config.patience and state.progress.waited >= config.patience:
+                ending = Ending("patience")
+        if stop.number is not None and not last:
+            ending = Ending("stopped", stop.number)
+        if step % save_every == 0 or last or ending.reason != "finished":
+            show.doing("saving")
+            meter.pause()
+            checkpoints.save(state)
+            log.write("save", step=step)
+            show.doing("training")
+        if ending.reason != "finished":
+            break
+    if config.average > 1 and not config.ema and ending.reason != "stopped":
+        average_checkpoints(task, state, run, machine, log, show, checkpoints.steps()[: config.average])
+    return ending
+
+
+def train_step(
+    task: Task, state: State, batch: Batch, config: TrainConfig, step: int, rate: float, machine: Machine
+) -> tuple[Tensor, Tensor, Tensor]:
+    """One update. The loss of every part is divided by the count of the whole batch, so parts change nothing."""
+    torch.manual_seed(config.seed * 0x9E3779B1 + step)
+    total = torch.zeros((), device=machine.device)
+    for part in batch.split(config.accumulate):
+        with machine.autocast():
+            loss = task.loss(state.model, part) / batch.count
+        loss.backward()
+        total += loss.detach()
+    norm, skipped = update(state.optimizer, list(state.model.parameters()), rate, config.clip)
+    if state.average:
+        state.average.update(step)
+    return total, norm, skipped
+
+
+class Meter:
+    """Loss, speed and skipped updates since they were last asked for. On a GPU nothing waits until then."""
+
+    def __init__(self, state: State, machine: Machine) -> None:
+        self.progress, self.device = state.progress, machine.device
+        self.loss, self.norm, self.speed = float("nan"), float("nan"), 0.0
+        self.reset()
+        self.began: float | None = None
+
+    def reset(self) -> None:
+        self.losses: list[Tensor] = []
+        self.norms: list[Tensor] = []
+        self.skips: list[Tensor] = []
+        self.tokens, self.spent = 0, 0.0
+
+    def resume(self) -> None:
+        """What follows is training."""
+        if self.began is None:
+            self.began = time.monotonic()
+
+    def add(self, tokens: int, loss: Tensor, norm: Tensor, skipped: Tensor) -> None:
+        self.losses.append(loss)
+        self.norms.append(norm)
+        self.skips.append(skipped)
+        self.tokens += tokens
+        self.progress.tokens += tokens
+
+    def pause(self) -> None:
+        """What follows is not training."""
+        if self.began is not None:
+            if self.device.type == "cuda":
+                torch.cuda.synchronize(self.device)
+            passed = time.monotonic() - self.began
+            self.spent += passed
+            self.progress.seconds += passed
+            self.began = None
+
+    def read(self) -> None:
+        if not self.losses:
+            return
+        self.pause()
+        skips = torch.stack(self.skips)
+        self.loss, self.norm = torch.stack(self.losses).mean().item(), torch.stack(self.norms).mean().item()
+        self.speed = self.tokens / max(1e-9, self.spent)
+        in_a_row = int(skips.sum().item())
+        self.progress.skipped = self.progress.skipped + in_a_row if in_a_row == len(skips) else in_a_row
+        self.reset()
+
+
+def log_step(log: Log, show: Show, step: int, rate: float, meter: Meter) -> None:
+    meter.read()
+    log.write(
+        "step", step=step, loss=meter.loss, rate=rate, gradient_norm=meter.norm, tokens_per_second=round(meter.speed),
+        tokens=meter.progress.tokens, seconds=round(meter.progress.seconds, 3),
+    )  # fmt: skip
+    show.figures(meter.loss, meter.speed)
+    if meter.progress.skipped >= MOST_SKIPPED:
+        raise TrainingError(
+            f"training diverged: the gradient was not finite {meter.progress.skipped} times in a row before step {step}",
+            hint="a lower train.rate, or a longer train.warmup; the last checkpoint is from before",
+        )
+
+
+def validate(task: Task, state: State, run: Run, machine: Machine, log: Log, show: Show, meter: Meter) -> None:
+    """Score the model; the best so far becomes the run's model."""
+    meter.read()
+    show.doing("scoring")
+    progress = state.progress
+    validation = task.validate(state.best_model, machine)
+    better = progress.best is None or validation.score > progress.best
+    if better:
+        progress.best, progress.best_step, progress.waited = validation.score, progress.step, 0
+        run.publish({MODEL: dump_weights(state.best_model.state_dict())})
+    else:
+        progress.waited += 1
+    log_validation(log, "validation", progress.step, validation)
+    show.validated(progress.step, meter.loss, meter.speed, validation, better)
+    show.samples(validation)
+    show.doing("training")
+
+
+def log_validation(log: Log, event: str, step: int, validation: Validation) -> None:
+    samples = [{"source": s.source, "target": s.target, "output": s.output} for s in validation.samples]
+    log.write(event, step=step, score=validation.score, **validation.metrics, samples=samples)
+
+
+def average_checkpoints(
+    task: Task, state: State, run: Run, machine: Machine, log: Log, show: Show, folders: list[Path]
+) -> None:
+    """The mean of the last checkpoints becomes the run's model, if it is at least as good as the best of them."""
+    weights = mean_weights(load_tensors(read_file(folder, WEIGHTS)) for folder in folders)
+    now = {name: tensor.clone() for name, tensor in state.model.state_dict().items()}
+    state.model.load_state_dict(weights)
+    validation = task.validate(state.model, machine)
+    better = state.progress.best is None or validation.score >= state.progress.best
+    if better:
+        run.publish({MODEL: dump_weights(weights)})
+    log_validation(log, "average", state.progress.step, validation)
+    show.say(f"mean of {len(folders)} checkpoints: score {validation.score:.2f}" + ("  best" if better else ""))
+    state.model.load_state_dict(now)

@@ -1,0 +1,39 @@
+"""Batches made ahead by a thread, so that the device never waits for them."""
+
+from collections.abc import Callable, Iterator
+from queue import Queue
+from threading import Event, Thread
+from typing import Any, TypeVar
+
+__all__ = ["prefetch"]
+
+Item = TypeVar("Item")
+END: Any = object()
+
+
+def prefetch(make: Callable[[int], Item], first: int, last: int, ahead: int = 8) -> Iterator[Item]:
+    """make(first), …, make(last − 1), in order, up to `ahead` of them before they are asked for."""
+    queue: Queue[Any] = Queue(ahead)
+    left = Event()
+
+    def work() -> None:
+        try:
+            for step in range(first, last):
+                if left.is_set():
+                    return
+                queue.put(make(step))
+            queue.put(END)
+        except BaseException as error:  # raised where the batch is asked for
+            queue.put(error)
+
+    thread = Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        while (item := queue.get()) is not END:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        left.set()
+        while not queue.empty():  # a worker that waits for room sees that nobody needs it
+            queue.get_nowait()

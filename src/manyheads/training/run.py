@@ -1,0 +1,131 @@
+"""A run's folder: who may write to it, whose run it holds, whether it is finished."""
+
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from manyheads.errors import InputError, OptionError, SaveError
+from manyheads.modelfolder import MODEL, RECIPE, TOKENIZER, dump_recipe
+from manyheads.recipe import Recipe, recipe_from_text
+from manyheads.storage import MANIFEST, publish, read_file, read_manifest
+
+__all__ = ["Run"]
+
+SUMMARY = "summary.json"
+LOCK = ".lock"
+MAY_CHANGE = {
+    "description", "train.steps", "train.epochs", "train.patience", "train.validate_every", "train.validate_lines",
+    "train.save_every", "train.keep", "train.average", "train.accumulate", "decode.beam", "decode.length_penalty",
+    "decode.max_ratio", "decode.max_extra",
+}  # fmt: skip
+"""What may differ when a run goes on. All else would make it another run."""
+
+
+class Run:
+    """A run folder. `files` are what was published in it: recipe, tokenizer, model, summary."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.checkpoints, self.data, self.log = root / "checkpoints", root / "data", root / "log.jsonl"
+        self.report = root / "report.html"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One process at a time. The kernel lets go of the lock when its owner dies, however it dies."""
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            file = open(self.root / LOCK, "a+")  # noqa: SIM115
+        except NotADirectoryError:
+            raise OptionError(f"--out must be a folder, got {self.root}: it is below a file") from None
+        except FileExistsError:
+            raise OptionError(f"--out must be a folder, got {self.root}: it is a file") from None
+        except OSError as error:
+            raise SaveError(f"{self.root} cannot be written to: {error.strerror}") from None
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                raise InputError(f"{self.root} is being written to by another run: {file.read().strip()}") from None
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+            file.flush()
+            yield
+
+    def begin(self, recipe: Recipe, resume: bool) -> None:
+        """Refuse a folder that holds something else."""
+        inside = [path.name for path in self.root.iterdir() if path.name != LOCK]
+        if not inside:
+            return
+        if not resume:
+            raise OptionError(
+                f"--out must be a new or empty folder, got {self.root}: it holds {sorted(inside)[0]}",
+                hint="--resume goes on with the run in it" if RECIPE in inside else "choose another",
+            )
+        if MANIFEST in inside:
+            self.check_same_recipe(recipe)
+        elif set(inside) - {"data", "log.jsonl", f".{RECIPE}.writing", f".{MANIFEST}.writing", TOKENIZER, RECIPE}:
+            raise OptionError(f"--out must be the folder of a run, got {self.root}: it holds {sorted(inside)[0]}")
+
+    def check_same_recipe(self, recipe: Recipe) -> None:
+        stored = self.recipe()
+        differences = [
+            f"{key}: {old!r} then, {new!r} now"
+            for key, old, new in compare(stored.as_tables(), recipe.as_tables())
+            if key not in MAY_CHANGE
+        ]
+        if differences:
+            raise OptionError(
+                f"a run goes on with the recipe it began with, got {self.root / RECIPE} and another:\n"
+                + "\n".join(f"  - {difference}" for difference in differences),
+                hint="another --out starts a run of its own",
+            )
+
+    def recipe(self) -> Recipe:
+        return recipe_from_text(read_file(self.root, RECIPE).decode(), str(self.root / RECIPE))
+
+    def files(self) -> dict[str, bytes]:
+        """What was published, but the model."""
+        if not (self.root / MANIFEST).exists():
+            return {}
+        return {name: read_file(self.root, name) for name in read_manifest(self.root) if name != MODEL}
+
+    def publish(self, files: dict[str, bytes]) -> None:
+        publish(self.root, files)
+
+    def publish_recipe(self, recipe: Recipe, others: dict[str, bytes]) -> None:
+        files = {RECIPE: dump_recipe(recipe), **others}
+        before = self.files()
+        if any(before.get(name) != content for name, content in files.items()):
+            self.publish(files)
+
+    def summary(self) -> dict[str, Any] | None:
+        """How the run ended, if it did."""
+        content = self.files().get(SUMMARY)
+        return json.loads(content) if content else None
+
+    def publish_summary(self, summary: dict[str, Any]) -> None:
+        self.publish({SUMMARY: (json.dumps(summary, indent=1) + "\n").encode()})
+
+
+def compare(old: dict[str, Any], new: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """(section.key, old, new) of all that differs."""
+    flat_old, flat_new = flat(old), flat(new)
+    for key in sorted(flat_old.keys() | flat_new.keys()):
+        if flat_old.get(key) != flat_new.get(key):
+            yield key, flat_old.get(key), flat_new.get(key)
+
+
+def flat(tables: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: list(value) if isinstance(value, tuple) else value
+        for name, table in tables.items()
+        for key, value in (
+            {f"{name}.{k}": v for k, v in table.items()} if isinstance(table, dict) else {name: table}
+        ).items()
+    }

@@ -1,0 +1,78 @@
+"""What a person sees of a run: a bar with speed, loss and time left on a terminal, plain lines elsewhere. All on stderr."""
+
+import sys
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from manyheads.tasks.task import Validation
+
+__all__ = ["Show"]
+
+ORDER = ("loss", "perplexity", "bleu", "chrf", "wer", "per")
+
+
+class Show:
+    """Words and a bar on stderr."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.console = Console(file=sys.stderr, quiet=quiet, highlight=False)
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("loss {task.fields[loss]} · {task.fields[speed]} tokens/s"),
+            TimeElapsedColumn(),
+            TextColumn("·"),
+            TimeRemainingColumn(),
+            TextColumn("left"),
+            console=self.console,
+            disable=not self.console.is_terminal or quiet,
+        )
+
+    def say(self, text: str) -> None:
+        self.console.print(escape(text), soft_wrap=True)
+
+    def start(self, steps: int, done: int) -> None:
+        self.task = self.bar.add_task("training", total=steps, completed=done, loss="–", speed="–")
+        self.bar.start()
+
+    def doing(self, what: str) -> None:
+        if self.bar.tasks:
+            self.bar.update(self.task, description=what)
+
+    def step(self, step: int) -> None:
+        self.bar.update(self.task, completed=step)
+
+    def figures(self, loss: float, speed: float) -> None:
+        self.bar.update(self.task, loss=f"{loss:.3f}", speed=f"{speed:,.0f}")
+
+    def validated(self, step: int, loss: float, speed: float, validation: Validation, best: bool) -> None:
+        training = f"step {step:,}  train loss {loss:.3f}  {speed:,.0f} tokens/s"
+        self.say(f"{training}  │ dev {metrics_line(validation.metrics)}{'  best' if best else ''}")
+
+    def samples(self, validation: Validation) -> None:
+        """The first one, within a line: it is nice to watch it improve."""
+        for sample in validation.samples[:1]:
+            self.say(f"    {shortened(sample.source)} → {shortened(sample.output)}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.bar.stop()
+
+
+def metrics_line(metrics: Mapping[str, float]) -> str:
+    names = [name for name in ORDER if name in metrics] + [name for name in metrics if name not in ORDER]
+    return "  ".join(f"{name} {metrics[name]:.{3 if name == 'loss' else 2}f}" for name in names)
+
+
+def shortened(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -1,0 +1,35 @@
+"""Ctrl-C and SIGTERM: the step is finished, the run saved, then it stops. A second one stops at once."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+__all__ = ["StopRequest", "listen"]
+
+
+class StopRequest:
+    """`number` is that of the signal, once there was one."""
+
+    number: int | None = None
+
+
+@contextmanager
+def listen() -> Iterator[StopRequest]:
+    request = StopRequest()
+    if threading.current_thread() is not threading.main_thread():  # only the main thread hears signals
+        yield request
+        return
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        request.number = number
+        for name, handler in before.items():
+            signal.signal(name, signal.default_int_handler if handler is None else handler)
+
+    before = {name: signal.signal(name, hear) for name in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield request
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
