@@ -11,6 +11,7 @@ import struct
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import tomli_w
 import torch
@@ -22,10 +23,20 @@ from torch import Tensor
 from manyheads.errors import InputError, OptionError, nearest
 from manyheads.models.transformer import Transformer
 from manyheads.recipe import Recipe, recipe_from_text
-from manyheads.storage import read_file
+from manyheads.storage import read_file, write_folder
 from manyheads.text.vocabulary import Vocabulary
 
-__all__ = ["MODEL", "RECIPE", "TOKENIZER", "bundled_models", "dump_recipe", "dump_weights", "find_model", "load_model"]
+__all__ = [
+    "MODEL",
+    "RECIPE",
+    "TOKENIZER",
+    "bundled_models",
+    "dump_recipe",
+    "dump_weights",
+    "find_model",
+    "load_model",
+    "save_model",
+]
 
 RECIPE, TOKENIZER, MODEL = "recipe.toml", "tokenizer.json", "model.safetensors"
 SCALE = ".scale"
@@ -69,6 +80,20 @@ def load_model(folder: str | Path) -> tuple[Transformer, Vocabulary, Recipe]:
     return model.eval(), vocabulary, recipe
 
 
+def save_model(
+    folder: str | Path, model: Transformer, vocabulary: Vocabulary, recipe: Recipe, store: str = "fp32"
+) -> None:
+    """A model folder of its own, for others: weights as "fp32", "fp16" or "int8", no checkpoints, no log."""
+    if Path(folder).exists():
+        raise OptionError(f"a model is saved to a new folder, got {folder}: it is there already")
+    files = {
+        RECIPE: dump_recipe(recipe),
+        TOKENIZER: vocabulary.dumps().encode(),
+        MODEL: dump_weights(model.state_dict(), store),
+    }
+    write_folder(Path(folder), files)
+
+
 def text(place: Path, name: str) -> str:
     try:
         return read_file(place, name).decode("utf-8")
@@ -90,45 +115,60 @@ def dump_weights(weights: Mapping[str, Tensor], store: str = "fp32") -> bytes:
         case "fp32":
             return save_tensors(plain)
         case "fp16":
-            return save_tensors({name: tensor.half() for name, tensor in plain.items()})
+            return save_tensors({name: halved(name, tensor) for name, tensor in plain.items()})
         case "int8":
             stored = {}
             for name, tensor in plain.items():
-                stored |= quantised(name, tensor) if tensor.ndim == 2 else {name: tensor.half()}
+                stored |= quantised(name, tensor) if tensor.ndim == 2 else {name: halved(name, tensor)}
             return save_tensors(stored)
         case _:
             raise OptionError(f"weights are stored as 'fp32', 'fp16' or 'int8', got {store!r}")
 
 
 def quantised(name: str, matrix: Tensor) -> dict[str, Tensor]:
-    scale = (matrix.abs().amax(1, keepdim=True) / 127).clamp(min=1e-8).half()
-    return {name: (matrix / scale.float()).round().clamp(-127, 127).to(torch.int8), name + SCALE: scale}
+    scale = (matrix.abs().amax(1, keepdim=True) / 127).clamp(min=1e-30)
+    return {name: (matrix / scale).round().clamp(-127, 127).to(torch.int8), name + SCALE: scale}
+
+
+def halved(name: str, tensor: Tensor) -> Tensor:
+    half = tensor.half()
+    if not half.isfinite().all():
+        raise OptionError(
+            f"{name} has weights that 16 bits cannot hold, up to {tensor.abs().max():g}; store it as 'fp32'"
+        )
+    return half
 
 
 def load_weights(model: Transformer, content: bytes, where: str) -> None:
     """Put stored weights into a model that has none yet (or others): names, shapes and values are checked."""
-    expected = model.state_dict()
-    stored = parse(content, where)
-    scales = {name: stored.pop(name) for name in list(stored) if name.endswith(SCALE) and name not in expected}
-    check_names(expected, stored, where)
-    weights = {}
+    expected, stored = model.state_dict(), parse(content, where)
+    packed = {name for name in expected.keys() & stored.keys() if is_packed(stored[name])}
+    shapes = {name: tuple(tensor.shape) for name, tensor in expected.items()}
+    shapes |= {name + SCALE: (len(stored[name]), 1) for name in packed}
+    check_names(shapes, stored, where)
     for name, tensor in stored.items():
-        if tensor.shape != expected[name].shape:
-            raise InputError(
-                f"{where}: {name} must be {tuple(expected[name].shape)}, as the recipe says, got {tuple(tensor.shape)}"
-            )
-        scale = scales.get(name + SCALE)
-        weights[name] = tensor.float() if scale is None else tensor.float() * scale.float()
-        if not weights[name].isfinite().all():
+        if tensor.shape != shapes[name]:
+            raise InputError(f"{where}: {name} must be {shapes[name]}, as the recipe says, got {tuple(tensor.shape)}")
+        if name not in packed and tensor.dtype not in (torch.float32, torch.float16):
+            raise InputError(f"{where}: {name} must be in float32, float16 or int8 with a scale, got {tensor.dtype}")
+    weights = {name: stored[name].float() for name in expected}
+    for name in packed:
+        weights[name] *= stored[name + SCALE]
+    for name, tensor in weights.items():
+        if not tensor.isfinite().all():
             raise InputError(f"{where}: every weight must be a finite number, got others in {name}")
     model.load_state_dict(weights, assign=True)
 
 
-def check_names(expected: Mapping[str, Tensor], stored: Mapping[str, Tensor], where: str) -> None:
+def is_packed(tensor: Tensor) -> bool:
+    return tensor.dtype == torch.int8 and tensor.ndim == 2
+
+
+def check_names(expected: Mapping[str, Any], stored: Mapping[str, Tensor], where: str) -> None:
     missing, extra = sorted(expected.keys() - stored.keys()), sorted(stored.keys() - expected.keys())
     if missing or extra:
-        said = [f"without {missing[0]}"] * bool(missing) + [f"with {extra[0]}"] * bool(extra)
-        raise InputError(f"{where}: the weights must be those of the recipe's model, got them {' and '.join(said)}")
+        said = " and ".join([f"without {name}" for name in missing[:1]] + [f"with {name}" for name in extra[:1]])
+        raise InputError(f"{where}: the weights must be those of the recipe's model, got them {said}")
 
 
 def parse(content: bytes, where: str) -> dict[str, Tensor]:

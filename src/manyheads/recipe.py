@@ -45,13 +45,13 @@ class DataConfig(Section):
     vocabulary         pieces of a vocabulary, at most; one vocabulary for both sides if model.tie is "all", else one each
     tokenizer          "bpe", "characters" or "symbols" (what stands between spaces)
     target_tokenizer   of the target, if another
-    max_length         pieces of a sentence in training; longer pairs are left out and counted
+    max_length         pieces of a sentence in training, without its end; longer pairs are left out and counted
     """
 
     vocabulary: int = between(4, 16_777_216, default=8_000)
     tokenizer: TokenizerKind = "bpe"
     target_tokenizer: TokenizerKind | None = None
-    max_length: int = between(1, 1_048_576, default=256)
+    max_length: int = between(1, 1_048_576, default=255)
 
     @property
     def tokenizers(self) -> tuple[str, str]:
@@ -269,6 +269,12 @@ def build_recipe(tables: Table, where: str) -> Recipe:
 
 
 def rules_between_sections(recipe: Recipe) -> Iterator[str]:
+    model, longest = recipe.model, recipe.data.max_length
+    if model.positions == "learned" and model.max_length <= longest:
+        yield (
+            f"learned positions must reach to the end of the longest sentence, got model.max_length = {model.max_length} "
+            f"and data.max_length = {longest}"
+        )
     source, target = recipe.data.tokenizers
     if recipe.model.tie == "all" and source != target:
         yield (

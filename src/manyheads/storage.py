@@ -9,21 +9,39 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
-from collections.abc import Mapping
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from manyheads.errors import InputError, SaveError
+from manyheads.errors import InputError, SaveError, brief
 
-__all__ = ["MANIFEST", "append_line", "is_whole", "publish", "read_file", "read_manifest", "write_folder"]
+__all__ = [
+    "MANIFEST",
+    "append_line",
+    "is_whole",
+    "publish",
+    "read_file",
+    "read_manifest",
+    "replace_file",
+    "saving",
+    "sync_file",
+    "write_folder",
+]
 
 MANIFEST = "manifest.json"
 SCHEMA = 1
 LARGEST_MANIFEST = 1 << 20
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
+PLAIN_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
+
 Files = Mapping[str, bytes]
+Entry = dict[str, Any]
+Entries = dict[str, list[Entry]]
 
 
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -32,33 +50,52 @@ Files = Mapping[str, bytes]
 def write_folder(folder: Path, files: Files) -> None:
     """A folder that appears whole, with its manifest."""
     temporary = folder.with_name(f".{folder.name}.writing")
-    try:
-        check_room(folder.parent, files)
-        shutil.rmtree(temporary, ignore_errors=True)  # of a run that was killed
-        temporary.mkdir(parents=True)
-        for name, content in files.items():
-            write_file(temporary / name, content)
-        write_file(temporary / MANIFEST, manifest({name: [entry(content)] for name, content in files.items()}))
-        sync(temporary)
-        os.replace(temporary, folder)
+    with saving(folder):
+        try:
+            check_room(folder.parent, files)
+            shutil.rmtree(temporary, ignore_errors=True)  # of a run that was killed
+            make_folder(temporary)
+            for name, content in files.items():
+                write_file(temporary / name, content)
+            write_file(temporary / MANIFEST, manifest(entries(files)))
+            sync(temporary)
+            os.replace(temporary, folder)
+        except OSError:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
         sync(folder.parent)
-    except OSError as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise cannot_save(folder, error) from None
 
 
 def publish(root: Path, files: Files) -> None:
-    """Put files into a folder that may have some already; at no moment does its manifest refuse what is there."""
-    try:
+    """Put files into a folder that may have some already; at no moment is there one that its manifest refuses.
+
+    A file the manifest does not know comes before it is listed; one that it knows is replaced while both contents are.
+    """
+    with saving(root):
         check_room(root, files)
-        old = stored_entries(root)
-        new = {name: [entry(content)] for name, content in files.items()}
-        replace_file(root / MANIFEST, manifest(old | {name: new[name] + old.get(name, []) for name in new}))
-        for name, content in files.items():
-            replace_file(root / name, content)
+        old = read_manifest(root) if (root / MANIFEST).exists() else {}
+        new = entries(files)
+        known = [name for name in files if name in old]
+        for name in files:
+            if name not in old:
+                replace_file(root / name, files[name])
+        if known:
+            replace_file(root / MANIFEST, manifest(old | {name: new[name] + old[name] for name in known}))
+        for name in known:
+            replace_file(root / name, files[name])
         replace_file(root / MANIFEST, manifest(old | new))
+
+
+@contextmanager
+def saving(path: Path) -> Iterator[None]:
+    """What the operating system refuses while `path` is saved, as an error for people."""
+    try:
+        yield
     except OSError as error:
-        raise cannot_save(root, error) from None
+        raise SaveError(
+            f"{path} could not be saved: {error.strerror or error}; what was saved before is untouched",
+            hint="make room and go on with --resume" if error.errno in NO_ROOM else None,
+        ) from None
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -75,8 +112,20 @@ def replace_file(path: Path, content: bytes) -> None:
 def write_file(path: Path, content: bytes) -> None:
     with open(path, "wb") as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+        sync_file(file)
+
+
+def sync_file(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def make_folder(folder: Path) -> None:
+    """A new folder and all that is missing above it, each known to the one above before the next is made."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir()
+        sync(folder.parent)
 
 
 def sync(folder: Path) -> None:
@@ -103,46 +152,57 @@ def nearest_folder(path: Path) -> Path:
     return path if path.is_dir() else nearest_folder(path.parent)
 
 
-def cannot_save(path: Path, error: OSError) -> SaveError:
-    full = error.errno in NO_ROOM
-    return SaveError(
-        f"{path} could not be saved: {error.strerror}; what was saved before is untouched",
-        hint="make room and go on with --resume" if full else None,
-    )
-
-
 # ── the manifest ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def entry(content: bytes) -> dict[str, Any]:
+def entry(content: bytes) -> Entry:
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def manifest(entries: Mapping[str, list[dict[str, Any]]]) -> bytes:
-    return (json.dumps({"schema": SCHEMA, "files": entries}, indent=1, sort_keys=True) + "\n").encode()
+def entries(files: Files) -> Entries:
+    return {name: [entry(content)] for name, content in files.items()}
 
 
-def stored_entries(root: Path) -> dict[str, list[dict[str, Any]]]:
-    """What the manifest says, of files that are still there; nothing if there is no manifest."""
-    return read_manifest(root) if (root / MANIFEST).exists() else {}
+def manifest(files: Entries) -> bytes:
+    return (json.dumps({"schema": SCHEMA, "files": files}, indent=1, sort_keys=True) + "\n").encode()
 
 
-def read_manifest(folder: Path) -> dict[str, list[dict[str, Any]]]:
+def read_manifest(folder: Path) -> Entries:
     """File name → the contents that are accepted."""
     path = folder / MANIFEST
     try:
-        if path.stat().st_size > LARGEST_MANIFEST:
+        if plain_size(path) > LARGEST_MANIFEST:
             raise ValueError("it is larger than any manifest")
         stored = json.loads(path.read_bytes())
         if stored["schema"] != SCHEMA:
             raise ValueError(f"its schema is {stored['schema']!r}, this version reads {SCHEMA}")
-        return {
-            name: [{"bytes": e["bytes"], "sha256": e["sha256"]} for e in es] for name, es in stored["files"].items()
-        }
+        return {checked_name(name): [checked_entry(e) for e in found] for name, found in stored["files"].items()}
     except OSError as error:
         raise InputError(f"a folder must have a {MANIFEST}, got {folder}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(f"{path} is damaged: {error!r}") from None
+        raise InputError(f"{path} is damaged: {brief(error)}") from None
+
+
+def checked_name(name: str) -> str:
+    """A file in the folder itself: nothing above it, nothing hidden."""
+    if not PLAIN_NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is no file's name")
+    return name
+
+
+def checked_entry(stored: Any) -> Entry:
+    size, digest = stored["bytes"], stored["sha256"]
+    if type(size) is not int or type(digest) is not str:
+        raise ValueError(f"{size!r} and {digest!r} are no size and sum")
+    return {"bytes": size, "sha256": digest}
+
+
+def plain_size(path: Path) -> int:
+    """Bytes of a file. A link leads elsewhere, and a pipe or a device never ends: neither is followed."""
+    status = path.lstat()
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is a link" if stat.S_ISLNK(status.st_mode) else "it is no plain file")
+    return status.st_size
 
 
 def read_file(folder: Path, name: str) -> bytes:
@@ -151,15 +211,14 @@ def read_file(folder: Path, name: str) -> bytes:
     path = folder / name
     if accepted is None:
         raise InputError(f"{path} is not in the manifest: it was not written by a run")
-    if path.is_symlink():
-        raise InputError(f"{path} must be a plain file, got a link")
     try:
-        size = path.stat().st_size
+        size = plain_size(path)
         content = path.read_bytes() if size in [e["bytes"] for e in accepted] else None
     except OSError as error:
         raise InputError(f"{path} is missing or unreadable: {error.strerror}") from None
     if content is None:
-        raise InputError(f"{path} is damaged: it has {size:,} bytes, not {accepted[0]['bytes']:,}")
+        expected = " or ".join(f"{e['bytes']:,}" for e in accepted)
+        raise InputError(f"{path} is damaged: it has {size:,} bytes, not {expected}")
     if entry(content) not in accepted:
         raise InputError(f"{path} is damaged: its SHA-256 sum is not that of the manifest")
     return content

@@ -2,7 +2,7 @@
 
 import json
 
-from manyheads.cli.options import Device, Files, Json
+from manyheads.cli.options import Device, Files, Json, say
 
 __all__ = ["score"]
 
@@ -28,8 +28,10 @@ def score(model: str, /, *, data: Files, as_json: Json = False, device: Device =
     """
     from manyheads.evaluation.api import score as score_pairs
 
-    for one in score_pairs(model, data, device=device):
+    scores = score_pairs(model, data, device=device)
+    for one in scores:
         if as_json:
             print(json.dumps({"log_probability": one.log_probability, "tokens": one.tokens}))  # noqa: T201
         else:
             print(f"{one.log_probability:.4f}")  # noqa: T201
+    say(sum(one.truncated for one in scores), "longer than is scored: the score is that of the beginning")

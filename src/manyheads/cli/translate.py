@@ -8,7 +8,7 @@ from typing import Annotated, Any, TextIO
 
 from cyclopts import Parameter
 
-from manyheads.cli.options import Device, Json
+from manyheads.cli.options import Device, Json, say
 from manyheads.errors import InputError, SaveError
 
 __all__ = ["translate"]
@@ -108,11 +108,6 @@ def as_object(line: Any, n_best: int) -> dict[str, Any]:
     if n_best == 1:
         return found
     return {**found, "n_best": [{"translation": one.text, "score": one.score} for one in line.n_best]}
-
-
-def say(count: int, what: str) -> None:
-    if count:
-        print(f"{count:,} {'line' if count == 1 else 'lines'} {what}", file=sys.stderr)  # noqa: T201
 
 
 def read_texts(path: str) -> Iterator[str]:

@@ -2,12 +2,13 @@
 
 At each step every beginning is continued by every word, and of all continuations of a sentence the best are kept. One
 that ends leaves the beam and is remembered. A sentence is done when it has `beam` finished hypotheses and no beginning
-scores better than the worst of them; it then leaves the batch.
+scores better than the worst of them, or no beginning is left; it then leaves the batch.
 
 B sentences · k beam · W words
 """
 
 from collections.abc import Sequence
+from math import inf
 
 import torch
 from jaxtyping import Float, Int
@@ -34,8 +35,8 @@ class Finished:
         del self.best[self.room :]
 
     def closed_to(self, score: float) -> bool:
-        """Is there no room for a hypothesis of this score?"""
-        return len(self.best) == self.room and self.best[-1].score >= score
+        """Is there no room for a hypothesis of this score? (−∞ is the score of none.)"""
+        return score == -inf or (len(self.best) == self.room and self.best[-1].score >= score)
 
 
 def beam_search(
@@ -48,7 +49,7 @@ def beam_search(
     cache.select(torch.arange(len(rows), device=source.device).repeat_interleave(beam))
     tokens = torch.full((len(rows) * beam, 1), BEGIN, device=source.device)
     written = tokens[:, :0]
-    scores = torch.full((len(rows), beam), -torch.inf, device=source.device)
+    scores = torch.full((len(rows), beam), -inf, device=source.device)
     scores[:, 0] = 0  # at first all beams are alike: one of them counts
     for step in range(max(limits)):
         log_p = next_log_probabilities(model, tokens, cache)
@@ -93,7 +94,7 @@ def unfinished(scores: Tensor, origin: Tensor, words: Tensor, beam: int) -> Cand
     """The k best that do not end."""
     rank = torch.arange(scores.shape[1], device=scores.device) + scores.shape[1] * (words == END)
     chosen = rank.argsort(-1)[:, :beam]
-    scores = torch.where(words == END, -torch.inf, scores)
+    scores = torch.where(words == END, -inf, scores)
     return scores.gather(1, chosen), origin.gather(1, chosen), words.gather(1, chosen)
 
 
@@ -102,13 +103,10 @@ def collect_finished(
 ) -> None:
     """Remember what ends among the k best. (An end below them is less likely than k ways to go on.)"""
     scores, origin, words = (tensor[:, :beam] for tensor in candidates)
-    ends = ((words == END) & scores.isfinite()).nonzero().tolist()
-    if not ends:
-        return
-    scores, origin = scores.tolist(), origin.tolist()
-    for n, rank in ends:
-        ids = written[n * beam + origin[n][rank]].tolist()
-        found[rows[n]].add(Hypothesis(ids, scores[n][rank], scores[n][rank] / penalty, finished=True))
+    n, rank = ((words == END) & (scores > -inf)).nonzero(as_tuple=True)
+    ended = written[n * beam + origin[n, rank]].tolist(), scores[n, rank].tolist()
+    for sentence, ids, score in zip(n.tolist(), *ended, strict=True):
+        found[rows[sentence]].add(Hypothesis(ids, score, score / penalty, finished=True))
 
 
 def cut_off(
@@ -119,6 +117,6 @@ def cut_off(
     for n, row in enumerate(rows):
         if at_limit[n] and not found[row].best:
             for rank, score in enumerate(scores[n].tolist()):
-                if score > -torch.inf:
+                if score > -inf:
                     ids = written[n * beam + rank].tolist()
                     found[row].add(Hypothesis(ids, score, score / penalty, finished=False))

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from manyheads.decoding.hypothesis import Hypothesis, length_penalty
 from manyheads.models.transformer import Transformer
+from manyheads.nn import DecoderCache
 from manyheads.text.tokenizer import BEGIN, END, PADDING
 
 __all__ = ["Choose", "Sampler", "decode_one_by_one", "likeliest", "next_log_probabilities"]
@@ -32,47 +33,44 @@ def decode_one_by_one(
     choose: Choose = likeliest,
 ) -> list[Hypothesis]:
     """One hypothesis for each sentence, of at most `limits` tokens each."""
-    device = source.device
     cache = model.start(model.encode(source))
-    rows = torch.arange(len(source), device=device)
+    count, device = len(source), source.device
+    rows = torch.arange(count, device=device)
     limit = torch.tensor(limits, device=device)
-    tokens = torch.full((len(source), 1), BEGIN, device=device)
-    total = torch.zeros(len(source), device=device)
-    # What each sentence has written, and where it ended. A row that is done may go on for a while: it is not read.
-    written = torch.full((len(source), max(limits)), PADDING, device=device)
-    lengths = torch.zeros_like(limit)
-    finished = torch.zeros_like(limit, dtype=torch.bool)
-    done = torch.zeros_like(finished)
+    tokens = torch.full((count, 1), BEGIN, device=device)
+    going = torch.ones_like(rows, dtype=torch.bool)
+    words, gains = [], []  # a column a step; what a sentence is given after its end or its bound is not read
     for step in range(max(limits)):
         log_p = next_log_probabilities(model, tokens, cache)
         chosen = choose(log_p, rows, step)
-        going = ~done[rows]
-        total[rows] += torch.where(going, log_p.gather(1, chosen[:, None])[:, 0], 0)
-        ends = chosen == END
-        written[rows, step] = torch.where(going & ~ends, chosen, PADDING)
-        lengths[rows] += (going & ~ends).long()
-        finished[rows] |= going & ends
-        done[rows] |= ends | (step + 1 >= limit[rows])
-        staying = (~done[rows]).nonzero()[:, 0]
+        words.append(rows.new_zeros(count).index_copy(0, rows, chosen))
+        gains.append(log_p.new_zeros(count).index_copy(0, rows, log_p.gather(1, chosen[:, None])[:, 0]))
+        going &= (chosen != END) & (step + 1 < limit)
+        staying = going.nonzero()[:, 0]
         if len(staying) == 0:
             break
         if len(staying) <= 0.9 * len(rows):  # moving the others costs a copy: a few wait for company
             cache.select(staying)
-            rows, chosen = rows[staying], chosen[staying]
+            rows, limit, going, chosen = (tensor[staying] for tensor in (rows, limit, going, chosen))
         tokens = chosen[:, None]
-    ids = written.tolist()
-    outputs = zip(ids, lengths.tolist(), total.tolist(), finished.tolist(), strict=True)
-    return [
-        Hypothesis(row[:length], log_p, log_p / length_penalty(length + ended, alpha), ended)
-        for row, length, log_p, ended in outputs
-    ]
+    columns = torch.stack(words, 1).tolist(), torch.stack(gains, 1).tolist()
+    return [hypothesis(ids[:most], log_p, alpha) for ids, log_p, most in zip(*columns, limits, strict=True)]
 
 
-def next_log_probabilities(model: Transformer, tokens: Int[Tensor, "B 1"], cache: object) -> Float[Tensor, "B W"]:
-    """Of the token after `tokens`. Padding and begin are never written."""
-    logits = model.step(tokens, cache)[:, -1].float()  # type: ignore[arg-type]
-    logits[:, [PADDING, BEGIN]] = -torch.inf
-    return logits.log_softmax(-1)
+def hypothesis(ids: list[int], log_p: list[float], alpha: float) -> Hypothesis:
+    """What was written, up to the first end in it."""
+    finished = END in ids
+    tokens = ids.index(END) + 1 if finished else len(ids)
+    total = sum(log_p[:tokens])
+    return Hypothesis(ids[: tokens - finished], total, total / length_penalty(tokens, alpha), finished)
+
+
+def next_log_probabilities(model: Transformer, tokens: Int[Tensor, "B 1"], cache: DecoderCache) -> Float[Tensor, "B W"]:
+    """Of the token after `tokens`, as `Translator.score` counts them. Padding and begin are never written."""
+    log_p = model.step(tokens, cache)[:, -1].float().log_softmax(-1)
+    for never in (PADDING, BEGIN):
+        log_p[:, never] = -torch.inf
+    return log_p
 
 
 class Sampler:
@@ -102,8 +100,9 @@ class Sampler:
         if self.top_k:
             p[:, self.top_k :] = 0
         sums = p.cumsum(-1)
-        draw = self.draws.to(log_p.device)[rows, step] * sums[:, -1]
-        place = torch.searchsorted(sums, draw[:, None], right=True).clamp(max=p.shape[1] - 1)
+        self.draws = self.draws.to(log_p.device)
+        draw = self.draws[rows, step] * sums[:, -1]
+        place = torch.searchsorted(sums, draw[:, None], right=True)
         # Rounding may point one beyond the last word that may be drawn.
         place = torch.minimum(place, (p > 0).sum(-1, keepdim=True) - 1)
         return words.gather(1, place)[:, 0]

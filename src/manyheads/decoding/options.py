@@ -46,10 +46,6 @@ class Search(Section):
         if drawn and not self.sample:
             yield "temperature, top_k and top_p are for sampling: set sample"
 
-    @property
-    def samples(self) -> bool:
-        return self.sample
-
     def limit(self, source: int, longest: int) -> int:
         """Tokens that the translation of `source` tokens may have."""
         return max(1, min(longest, ceil(self.max_ratio * source) + self.max_extra))

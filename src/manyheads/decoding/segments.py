@@ -8,18 +8,21 @@ ENDS = (". ", "! ", "? ", "。", "！", "？")
 
 
 def split_text(text: str, most: int) -> Iterator[str]:
-    """Parts of at most `most` characters that together are the text, but for the spaces at the cuts."""
-    while len(text) > most:
-        at = cut_place(text, most)
-        yield text[:at].rstrip(" ")
-        text = text[at:].lstrip(" ")
-    if text:
+    """The text if it fits; else parts of at most `most` characters, without the spaces around them, and none empty."""
+    if len(text) <= most:
         yield text
+        return
+    start = 0
+    while start < len(text):
+        window = text[start : start + most]
+        end = start + (cut_place(window) if start + most < len(text) else len(window))
+        if part := text[start:end].strip(" "):
+            yield part
+        start = end
 
 
-def cut_place(text: str, most: int) -> int:
-    """Not in the first half: parts should not be many and tiny."""
-    window = text[:most]
+def cut_place(window: str) -> int:
+    """How much of it is the next part. More than half: parts should not be many and tiny."""
     ends = [found + len(end) for end in ENDS if (found := window.rfind(end)) >= 0]
     space = window.rfind(" ") + 1
-    return next((at for at in (max(ends, default=0), space) if at > most // 2), most)
+    return next((at for at in (max(ends, default=0), space) if at > len(window) // 2), len(window))

@@ -11,16 +11,17 @@ B sentences · S source tokens · T target tokens
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import overload
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from manyheads.decoding.beam import beam_search
 from manyheads.decoding.greedy import Sampler, decode_one_by_one
@@ -29,7 +30,7 @@ from manyheads.decoding.options import Search
 from manyheads.decoding.segments import split_text
 from manyheads.errors import OptionError, did_you_mean
 from manyheads.machine import Machine, choose_machine
-from manyheads.modelfolder import load_model
+from manyheads.modelfolder import load_model, save_model
 from manyheads.models.transformer import Transformer
 from manyheads.recipe import Recipe
 from manyheads.text.tokenizer import BEGIN, END, PADDING
@@ -39,6 +40,10 @@ __all__ = ["Alternative", "ForcedScore", "Translation", "Translator"]
 
 CHUNK = 4_096
 """Lines read, sorted and translated together: memory is bounded, however long the input."""
+
+
+LONGEST_SCORED = 2_048
+"""Pieces of a pair that are scored; of a longer one the beginning. No sentence is longer, and memory is bounded."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +81,14 @@ BLANK = Translation((Alternative("", 0.0, 0.0),), parts=0)
 
 @dataclass(frozen=True)
 class ForcedScore:
-    """log P(target | source), the end included, over `tokens` pieces."""
+    """log P(target | source), the end included, over `tokens` pieces.
+
+    truncated   a side is longer than the model's table of learned positions: what is beyond does not count
+    """
 
     log_probability: float
     tokens: int
+    truncated: bool = False
 
 
 class Translator:
@@ -94,6 +103,10 @@ class Translator:
         machine = choose_machine(device, precision="fp32")
         return cls(*load_model(folder), machine)
 
+    def save(self, folder: str | Path, store: str = "fp32") -> None:
+        """To a folder of its own, for others. As "fp16" or "int8" it takes a half or a quarter of the room."""
+        save_model(folder, self.model, self.vocabulary, self.recipe, store)
+
     @overload
     def __call__(self, text: str, **options: float) -> str: ...
     @overload
@@ -106,17 +119,17 @@ class Translator:
         search = self.search(**options)
         if isinstance(text, str):
             return "\n".join(t.text for t in self.translate(text.split("\n"), search))
-        counts = [line.count("\n") + 1 for line in text]
-        lines = (t.text for t in self.translate("\n".join(text).split("\n") if text else [], search))
-        return ["\n".join(islice(lines, count)) for count in counts]
+        texts = [one.split("\n") for one in text]
+        lines = (t.text for t in self.translate(chain.from_iterable(texts), search))
+        return ["\n".join(islice(lines, len(one))) for one in texts]
 
     def search(self, **options: float) -> Search:
         """How the recipe says to search, with options changed. If none says otherwise, the beam fits what is asked for."""
         known = {field.name for field in fields(Search)}
-        for name in options.keys() - known:
+        for name in sorted(options.keys() - known):
             raise OptionError(f"{name!r} is no option of a search", hint=did_you_mean(name, sorted(known)))
-        decode = self.recipe.decode
-        beam = 1 if options.get("sample") else max(decode.beam, int(options.get("n_best", 1)))
+        decode, n_best = self.recipe.decode, options.get("n_best")
+        beam = 1 if options.get("sample") else max(decode.beam, n_best if isinstance(n_best, int) else 1)
         defaults = {"beam": beam, "length_penalty": decode.length_penalty, "max_ratio": decode.max_ratio, "max_extra": decode.max_extra}  # fmt: skip
         return Search(**(defaults | options))  # type: ignore[arg-type]
 
@@ -131,20 +144,18 @@ class Translator:
 
     @torch.no_grad()
     def translate_block(self, lines: list[str], search: Search, first: int) -> list[Translation]:
-        parts = [list(self.cut(line)) if line.strip() else [] for line in lines]
-        flat = [part for line in parts for part in line]
-        sources = [[*ids, END] for ids in self.vocabulary.source.encode(flat)]
-        numbers = [first + n for n, line in enumerate(parts) for _ in line]  # the draws of a sample follow the line
-        found: list[list[Hypothesis]] = [[] for _ in flat]
-        training = self.model.training
-        self.model.eval()
-        for batch in batches_by_length(sources, search.batch, search.beam):
-            outputs = self.search_batch([sources[n] for n in batch], [numbers[n] for n in batch], search)
-            for n, hypotheses in zip(batch, outputs, strict=True):
-                found[n] = hypotheses
-        self.model.train(training)
-        found_in_order = iter(found)
-        return [self.join([next(found_in_order) for _ in line], search.n_best) for line in parts]
+        parts = self.read(lines)
+        sources = list(chain.from_iterable(parts))
+        # The draws of a sample follow the line and, in it, the part.
+        numbers = [first + n + (part << 40) for n, line in enumerate(parts) for part in range(len(line))]
+        found: list[list[Hypothesis]] = [[] for _ in sources]
+        with evaluating(self.model):
+            for batch in batches_by_length(list(map(len, sources)), search.batch, search.beam):
+                outputs = self.search_batch([sources[n] for n in batch], [numbers[n] for n in batch], search)
+                for n, hypotheses in zip(batch, outputs, strict=True):
+                    found[n] = hypotheses
+        in_order = iter(found)
+        return [self.join(list(islice(in_order, len(line))), search.n_best) for line in parts]
 
     def search_batch(self, sources: list[list[int]], numbers: list[int], search: Search) -> list[list[Hypothesis]]:
         source = pad(sources).to(self.machine.device)
@@ -153,7 +164,7 @@ class Translator:
             if search.beam > 1:
                 return beam_search(self.model, source, limits, beam=search.beam, alpha=search.length_penalty)
             decode = partial(decode_one_by_one, self.model, source, limits, search.length_penalty)
-            if not search.samples:
+            if not search.sample:
                 return [[hypothesis] for hypothesis in decode()]
             sampler = Sampler(
                 numbers,
@@ -171,18 +182,31 @@ class Translator:
         config = self.model.config
         return config.max_length if config.positions == "learned" else 1 << 20
 
+    @property
+    def longest_source(self) -> int:
+        """Pieces of a line that is read in one pass, without its end."""
+        return max(1, min(self.recipe.data.max_length, self.longest - 1))
+
     def autocast(self) -> AbstractContextManager:
         return self.machine.autocast()
 
-    def cut(self, line: str) -> Iterator[str]:
-        """The line itself, or parts of it that the model was trained to read."""
-        most = min(self.recipe.data.max_length, self.longest - 1)
-        for part in split_text(line, 64 * most):  # no sentence; this bounds the memory of what follows
-            pieces = len(self.vocabulary.source.encode([part])[0]) if len(part) > most // 4 else 0
-            if pieces <= most:
-                yield part
-            else:
-                yield from split_text(part, max(1, most * len(part) // (2 * pieces)))
+    def read(self, lines: Sequence[str]) -> list[list[list[int]]]:
+        """For each line the ids of its parts, each with its end. Most lines have one part, blank ones none."""
+        longer = 64 * self.longest_source  # no sentence; this bounds the memory of what follows
+        texts = [list(split_text(line, longer)) if line.strip() else [] for line in lines]
+        ids = iter(self.vocabulary.source.encode(list(chain.from_iterable(texts))))
+        return [[[*part, END] for text in line for part in self.cut(text, next(ids))] for line in texts]
+
+    def cut(self, text: str, ids: list[int]) -> Iterator[list[int]]:
+        """The ids of a text, or those of parts of it that the model was trained to read."""
+        most = self.longest_source
+        if len(ids) <= most or len(text) == 1:
+            yield ids[: self.longest - 1]
+            return
+        # If the pieces were spread evenly, each part would have half of what it may.
+        texts = list(split_text(text, max(1, most * len(text) // (2 * len(ids)))))
+        for part in map(self.cut, texts, self.vocabulary.source.encode(texts)):
+            yield from part
 
     def join(self, parts: list[list[Hypothesis]], n_best: int) -> Translation:
         """The parts of a line become one translation. Only a line in one part has several."""
@@ -203,15 +227,15 @@ class Translator:
         """log P(target | source) of every pair, in order."""
         sources = [[*ids, END] for ids in self.vocabulary.source.encode([source for source, _ in pairs])]
         targets = [[*ids, END] for ids in self.vocabulary.target.encode([target for _, target in pairs])]
-        lengths = [[0] * max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)]
+        lengths = [max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)]
+        most = min(self.longest, max(LONGEST_SCORED, 1 + self.recipe.data.max_length))
+        sources, targets = ([ids[:most] for ids in side] for side in (sources, targets))
         scores = [ForcedScore(0.0, 0)] * len(pairs)
-        training = self.model.training
-        self.model.eval()
-        for rows in batches_by_length(lengths, batch, 1):
-            log_p = self.forced([sources[n] for n in rows], [targets[n] for n in rows])
-            for n, value in zip(rows, log_p, strict=True):
-                scores[n] = ForcedScore(value, len(targets[n]))
-        self.model.train(training)
+        with evaluating(self.model):
+            for rows in batches_by_length([min(most, length) for length in lengths], batch, 4):
+                log_p = self.forced([sources[n] for n in rows], [targets[n] for n in rows])
+                for n, value in zip(rows, log_p, strict=True):
+                    scores[n] = ForcedScore(value, len(targets[n]), truncated=lengths[n] > most)
         return scores
 
     def forced(self, sources: list[list[int]], targets: list[list[int]]) -> list[float]:
@@ -219,8 +243,19 @@ class Translator:
         begin = torch.full_like(labels[:, :1], BEGIN)
         with self.autocast():
             logits = self.model(source, torch.cat([begin, labels[:, :-1]], 1)).float()
-        log_p = logits.log_softmax(-1).gather(2, labels[:, :, None])[:, :, 0]
-        return torch.where(labels == PADDING, 0, log_p).sum(1, dtype=torch.float64).tolist()
+        loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PADDING, reduction="none")
+        return (-loss).view_as(labels).sum(1, dtype=torch.float64).tolist()
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Without dropout for a while; then as it was."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
 
 
 def pad(sequences: list[list[int]]) -> Int[Tensor, "B T"]:
@@ -228,11 +263,11 @@ def pad(sequences: list[list[int]]) -> Int[Tensor, "B T"]:
     return torch.tensor([ids + [PADDING] * (longest - len(ids)) for ids in sequences])
 
 
-def batches_by_length(sequences: Sequence[Sequence[int]], most: int, beam: int) -> Iterator[list[int]]:
+def batches_by_length(lengths: Sequence[int], most: int, beam: int) -> Iterator[list[int]]:
     """Numbers of sequences of about one length, the longest first: what does not fit in memory is known at once."""
-    order = sorted(range(len(sequences)), key=lambda n: -len(sequences[n]))
-    tokens = 128 * most
-    while order:
-        rows = max(1, min(most, tokens // (beam * len(sequences[order[0]]))))
-        yield order[:rows]
-        order = order[rows:]
+    order = sorted(range(len(lengths)), key=lambda n: -lengths[n])
+    tokens, start = 128 * most, 0
+    while start < len(order):
+        rows = max(1, min(most, tokens // (beam * lengths[order[start]])))
+        yield order[start : start + rows]
+        start += rows

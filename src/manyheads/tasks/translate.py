@@ -194,8 +194,8 @@ def translate_distinct(translator: Translator, sources: list[str], beam: int) ->
 
 
 def chosen_by(scores: Scores) -> float:
-    """chrF tells beginners apart where BLEU is still 0; symbols are to be exactly right."""
-    return -scores.extra["wer"] if "wer" in scores.extra else scores.chrf
+    """chrF tells beginners apart where BLEU is still 0, and phones do where no word is right yet."""
+    return -(scores.extra["wer"] + scores.extra["per"]) if scores.extra else scores.chrf
 
 
 def reported(scores: Scores) -> dict[str, float]:

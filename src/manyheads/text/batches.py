@@ -46,9 +46,7 @@ def cut(longest: Numbers, tokens: int) -> Numbers:
     """Where to cut sentences, sorted by length, so that rows × longest stays within the budget."""
     cuts = [0]
     while (start := cuts[-1]) < len(longest):
-        end = min(len(longest), start + max(1, tokens // int(longest[start])))
-        # The last row is the longest: fewer rows fit if it is longer than the first.
-        while end - start > 1 and (end - start) * int(longest[end - 1]) > tokens:
-            end = start + max(1, tokens // int(longest[end - 1]))
-        cuts.append(end)
+        some = longest[start : start + max(1, tokens // int(longest[start]))]
+        rows = np.count_nonzero(some * np.arange(1, len(some) + 1) <= tokens)
+        cuts.append(start + max(1, int(rows)))
     return np.array(cuts)

@@ -4,6 +4,7 @@ What makes a file unusable is refused, every fault of it at once. What is wrong 
 the line is left out (or, for odd characters, kept), and work goes on.
 """
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -56,18 +57,19 @@ class Counts:
         ]
 
 
-def check_paths(paths: Sequence[str], option: str) -> tuple[str, ...]:
+def check_paths(paths: Sequence[str | os.PathLike[str]], option: str) -> tuple[str, ...]:
     """One TSV file, or a source and a target file."""
-    if isinstance(paths, str) or not 1 <= len(paths) <= 2:
+    if isinstance(paths, (str, os.PathLike)):
+        raise OptionError(f"{option} takes a list of files, got {str(paths)!r}")
+    names = tuple(map(str, paths))
+    if not 1 <= len(names) <= 2:
         raise OptionError(
-            f"{option} takes one TSV file, or a source file and a target file, got {len(paths)} files"
-            if not isinstance(paths, str)
-            else f"{option} takes a list of files, got {paths!r}",
+            f"{option} takes one TSV file, or a source file and a target file, got {len(names)} files",
             hint=f"{option} pairs.tsv, or {option} pairs.de pairs.en",
         )
-    if len(paths) == 2 and paths[0] == paths[1]:
-        raise OptionError(f"{option} takes a source file and a target file, got {paths[0]} twice")
-    return tuple(map(str, paths))
+    if len(names) == 2 and os.path.realpath(names[0]) == os.path.realpath(names[1]):
+        raise OptionError(f"{option} takes a source file and a target file, got {names[0]} twice")
+    return names
 
 
 def read_pairs(paths: Sequence[str], counts: Counts, *, keep_all: bool = False) -> Iterator[tuple[int, Pair]]:
@@ -88,7 +90,7 @@ def read_pairs(paths: Sequence[str], counts: Counts, *, keep_all: bool = False) 
         elif not all(side.strip() for side in pair):
             counts.note("blank", number)
             if keep_all:
-                yield number, pair
+                yield number, (pair[0] if pair[0].strip() else "", pair[1] if pair[1].strip() else "")
         else:
             counts.pairs += 1
             if any(map(CONTROL.search, pair)):

@@ -9,7 +9,7 @@ import os
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import BinaryIO, cast
 
 import zstandard
@@ -21,31 +21,39 @@ __all__ = ["MAX_LINE", "decode_line", "read_lines"]
 MAX_LINE = 1 << 20
 """Bytes. A longer line is no sentence; it is skipped, never held in memory."""
 
-NOT_TEXT = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"PK": "a zip archive", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+NOT_TEXT = {
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+    b"PK\x03\x04": "a zip archive",
+    b"\xfd7zXZ\x00": "xz",
+    **{b"BZh%d1AY&SY" % level: "bzip2" for level in range(1, 10)},
+}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_lines(path: str, limit: int = MAX_LINE) -> Iterator[bytes | None]:
     """Each line without its "\\n" (or "\\r\\n"); None for a line of more than `limit` bytes."""
-    with open_bytes(path) as file:
-        try:
-            yield from split_lines(file, limit)
-        except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
-            raise InputError(f"a compressed file must be whole, got {path}: {error}") from None
+    try:
+        with open_file(path) as file:
+            yield from split_lines(unpacked(file, path), limit)
+    except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
+        raise InputError(f"a compressed file must be whole, got {path}: {error}") from None
+    except OSError as error:
+        raise InputError(f"a file must be readable, got {path}: {error.strerror}", hint=where_from(path)) from None
 
 
 def split_lines(file: BinaryIO, limit: int) -> Iterator[bytes | None]:
-    first = True
-    while line := file.readline(limit + 2):  # room for "\r\n"
-        if first:
-            line, first = line.removeprefix(BYTE_ORDER_MARK), False
-        whole = line.endswith(b"\n")
-        line = line.removesuffix(b"\n").removesuffix(b"\r")
-        if len(line) > limit:
-            skip_line(file, whole)
+    longest = limit + len(b"\r\n")
+    line = file.readline(len(BYTE_ORDER_MARK) + longest).removeprefix(BYTE_ORDER_MARK)
+    while line:
+        text = line.removesuffix(b"\r\n").removesuffix(b"\n")
+        if len(text) > limit:
+            skip_line(file, whole=line.endswith(b"\n"))
             yield None
         else:
-            yield line
+            yield text
+        line = file.readline(longest)
 
 
 def skip_line(file: BinaryIO, whole: bool) -> None:
@@ -53,44 +61,87 @@ def skip_line(file: BinaryIO, whole: bool) -> None:
         whole = more.endswith(b"\n")
 
 
-@contextmanager
-def open_bytes(path: str) -> Iterator[BinaryIO]:
-    """The bytes of a file, unpacked."""
-    try:
-        raw = sys.stdin.buffer if path == "-" else open_file(path)
-    except OSError as error:
-        raise InputError(f"a file must be readable, got {path}: {error.strerror}", hint=where_from(path)) from None
-    buffered = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, raw))
-    try:
-        yield unpacked(buffered, path)
-    finally:
-        if path != "-":
-            buffered.close()
-
-
-def open_file(path: str) -> BinaryIO:
+def open_file(path: str) -> AbstractContextManager[io.BufferedReader]:
     if "\0" in path:
         raise InputError(f"a file's name holds no NUL, got {path!r}")
-    return open(path, "rb")
+    return nullcontext(cast(io.BufferedReader, sys.stdin.buffer)) if path == "-" else open(path, "rb")
 
 
 def where_from(path: str) -> str | None:
     if os.path.isdir(path):
         return "name a file in it"
-    return None if os.path.isabs(path) else f"it was looked for in {os.getcwd()}"
+    return None if os.path.isabs(path) or path == "-" else f"it was looked for in {os.getcwd()}"
+
+
+# ── packed files ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def unpacked(file: io.BufferedReader, path: str) -> BinaryIO:
-    start = file.peek(6)[:6]
-    for magic, kind in NOT_TEXT.items():
-        if start.startswith(magic):
-            raise InputError(f"a text must be UTF-8, plain or packed by gzip or zstd, got {path}: it looks like {kind}")
-    if start.startswith(b"\x1f\x8b"):
-        return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=file)), 1 << 20))
-    if start.startswith(b"\x28\xb5\x2f\xfd"):
-        reader = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
-        return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, reader), 1 << 20))
-    return file
+    """The text of a file, told by its first bytes."""
+    start = read_magic(file)
+    if start in NOT_TEXT:
+        raise InputError(
+            f"a text must be UTF-8, plain or packed by gzip or zstd, got {path}: it looks like {NOT_TEXT[start]}"
+        )
+    whole = io.BufferedReader(PutBack(start, file), MAX_LINE)
+    if start == GZIP:
+        return io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=whole)), MAX_LINE)
+    return io.BufferedReader(Unzstd(whole), MAX_LINE) if start == ZSTD else whole
+
+
+def read_magic(file: io.BufferedReader) -> bytes:
+    """As many bytes as it takes to know: of most texts, one. Someone may be typing, or a pipe be slow."""
+    start, magics = b"", (GZIP, ZSTD, *NOT_TEXT)
+    while any(magic.startswith(start) and magic != start for magic in magics) and (more := file.read(1)):
+        start += more
+    return start
+
+
+class PutBack(io.RawIOBase):
+    """A file with the bytes that were read from it before."""
+
+    def __init__(self, start: bytes, rest: io.BufferedReader) -> None:
+        self.start, self.rest = start, rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        if not self.start:
+            return self.rest.readinto1(buffer)
+        count = min(len(buffer), len(self.start))
+        buffer[:count], self.start = self.start[:count], self.start[count:]
+        return count
+
+
+class Unzstd(io.RawIOBase):
+    """The content of zstd frames, one after the other. (zstandard's own reader takes a truncated file for a whole one.)"""
+
+    CHUNK = 1 << 8
+    """Bytes unpacked at once: of the worst file they become 8 MB."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.packed, self.ready = file, b"", b""
+        self.new_frame = zstandard.ZstdDecompressor().decompressobj
+        self.frame = self.new_frame()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while not self.ready and (packed := self.packed or self.file.read(self.CHUNK)):
+            if self.frame.eof:
+                self.frame = self.new_frame()
+            self.ready = self.frame.decompress(packed)
+            self.packed = self.frame.unused_data
+        if not self.ready and not self.frame.eof:
+            raise EOFError("it ends in the middle")
+        count = min(len(buffer), len(self.ready))
+        buffer[:count], self.ready = self.ready[:count], self.ready[count:]
+        return count
+
+
+# ── text ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def decode_line(line: bytes, path: str, number: int) -> str:

@@ -2,14 +2,15 @@
 
     data/train.source.*  train.target.*   ids (see `shards`)
     data/dev.source.txt  dev.target.txt   the development set, as text
-    data/ready.json                       written last: what was counted, and the fingerprint of the files
+    data/ready.json                       what was counted, and the fingerprint of the files
 
-The ids can be made again from the files at any time; they are removed when a run is finished.
+The ids appear last, whole. They can be made again from the files at any time; they are removed when a run is finished.
 """
 
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from manyheads.errors import InputError
-from manyheads.storage import replace_file
+from manyheads.storage import replace_file, saving
 from manyheads.text.corpus import Counts, Pair, read_pairs
 from manyheads.text.shards import Sequences, sequence_writer
 from manyheads.text.vocabulary import Vocabulary
@@ -28,6 +29,7 @@ __all__ = [
 
 BLOCK = 10_000
 READY = "ready.json"
+IDS = [f"train.{side}.{what}" for side in ("source", "target") for what in ("ids", "offsets")]
 HELD_OUT = 1_000
 """Pairs that are held out if there is no development set: every twentieth, but no more than these."""
 
@@ -50,29 +52,32 @@ def prepare_parallel(
     folder: Path, train: Sequence[str], dev: Sequence[str] | None, learn: Learn, max_length: int
 ) -> Vocabulary:
     """Read both sets, learn the vocabulary from the training set, write ids. `learn` is given the lines of both sides."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / READY).unlink(missing_ok=True)
-    counts, dev_counts = Counts(), Counts()
-    dev_pairs = read_dev(dev, dev_counts) if dev else None  # the small file first: its faults are found at once
-    spool = Spool(folder / "spool", counts, train)
-    held_out: list[Pair] = []
-    if dev_pairs is None:
-        held_out = spool.hold_out()
-    vocabulary = learn(spool.sources, spool.targets)
-    write_ids(folder, spool.blocks(), vocabulary, max_length, counts)
-    if not counts.pairs:
-        raise InputError(
-            f"there must be a pair to train on, got none in {' and '.join(train)}: {'; '.join(counts.sentences())}"
-        )
-    write_text(folder, dev_pairs or held_out)
-    spool.remove()
-    ready = {
-        "train": asdict(counts),
-        "dev": asdict(dev_counts),
-        "held_out": dev is None,
-        "files": fingerprint([*train, *(dev or ())]),
-    }
-    replace_file(folder / READY, json.dumps(ready).encode())
+    with saving(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        forget_ids(folder)
+        counts, dev_counts = Counts(), Counts()
+        dev_pairs = read_dev(dev, dev_counts) if dev else []  # the small file first: its faults are found at once
+        spool = Spool(folder / "spool", counts, train)
+        if not dev:
+            dev_pairs = spool.hold_out()
+            dev_counts.pairs = len(dev_pairs)
+        vocabulary = learn(spool.sources, spool.targets)
+        write_ids(spool.folder, spool.blocks(), vocabulary, max_length, counts)
+        if not counts.pairs:
+            raise InputError(
+                f"there must be a pair to train on, got none in {' and '.join(train)}: {'; '.join(counts.sentences())}"
+            )
+        write_text(folder, dev_pairs)
+        ready = {
+            "train": asdict(counts),
+            "dev": asdict(dev_counts),
+            "held_out": not dev,
+            "files": fingerprint([*train, *(dev or ())]),
+        }
+        replace_file(folder / READY, json.dumps(ready).encode())
+        for name in IDS:
+            os.replace(spool.folder / name, folder / name)
+        spool.remove()
     return vocabulary
 
 
@@ -95,7 +100,7 @@ def read_ready(folder: Path) -> dict[str, Any]:
 
 
 def is_prepared(folder: Path) -> bool:
-    return (folder / READY).exists() and (folder / "train.source.ids").exists()
+    return all((folder / name).exists() for name in (READY, *IDS))
 
 
 def forget_ids(folder: Path) -> None:
@@ -171,9 +176,7 @@ class Spool:
             yield block
 
     def remove(self) -> None:
-        for side in ("source", "target"):
-            self.file(side).unlink()
-        self.folder.rmdir()
+        shutil.rmtree(self.folder)
 
 
 def write_ids(
@@ -202,4 +205,4 @@ def write_ids(
 
 def write_text(folder: Path, pairs: list[Pair]) -> None:
     for side, lines in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
-        (folder / f"dev.{side}.txt").write_bytes("".join(f"{line}\n" for line in lines).encode())
+        replace_file(folder / f"dev.{side}.txt", "".join(f"{line}\n" for line in lines).encode())

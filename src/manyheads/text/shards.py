@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int
 
+from manyheads.storage import sync_file
+
 __all__ = ["Sequences", "sequence_writer"]
 
 Ids = Int[np.ndarray, "*shape"]
@@ -62,7 +64,7 @@ def map_file(path: Path, dtype: type) -> np.ndarray:
 
 @contextmanager
 def sequence_writer(path: Path, vocabulary: int) -> Iterator[Callable[[list[int]], None]]:
-    """A function that appends one sequence; nothing is held in memory."""
+    """A function that appends one sequence; nothing is held in memory, and at the end all of it is on disk."""
     dtype = id_type(vocabulary)
     end = 0
     with open(beside(path, "ids"), "wb") as ids, open(beside(path, "offsets"), "wb") as offsets:
@@ -75,3 +77,5 @@ def sequence_writer(path: Path, vocabulary: int) -> Iterator[Callable[[list[int]
 
         offsets.write(np.int64(0).tobytes())
         yield write
+        sync_file(ids)
+        sync_file(offsets)

@@ -9,6 +9,7 @@ seen in training is spelt in bytes, so nothing is unknown. No id spells a newlin
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -17,7 +18,7 @@ from typing import Any, ClassVar, Protocol
 import tokenizers
 from tokenizers import models, pre_tokenizers, trainers
 
-from manyheads.errors import InputError, OptionError, choose
+from manyheads.errors import InputError, OptionError, brief, choose
 
 __all__ = ["BEGIN", "END", "PADDING", "BytePairs", "Characters", "Symbols", "Tokenizer", "train_tokenizer"]
 
@@ -26,6 +27,7 @@ SPECIALS = ("<pad>", "<bos>", "<eos>")
 NEWLINE = ord("\n")
 BYTES = [bytes([b]) for b in range(256) if b != NEWLINE]
 FIRST = len(SPECIALS)
+SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class Tokenizer(Protocol):
@@ -49,10 +51,18 @@ class Tokenizer(Protocol):
     def as_json(self) -> dict[str, Any]: ...
 
 
-def check_one_line(text: str) -> str:
+def check_line(text: str) -> str:
     if "\n" in text:
         raise InputError(f"a text must be one line, got {text[:40]!r}", hint="give its lines one by one")
+    if half := SURROGATE.search(text):
+        raise InputError(f"a text must be Unicode, got half of a surrogate pair, {half[0]!r}, at {half.start()}")
     return text
+
+
+def check_strings(pieces: Any) -> list[str]:
+    if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
+        raise InputError(f"the pieces of a tokenizer must be a list of texts, got {brief(pieces)}")
+    return pieces
 
 
 # ── byte pairs ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -87,7 +97,7 @@ class BytePairs:
         self.engine.pre_tokenizer = byte_level()
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        spaced = [" " + check_one_line(text) for text in texts]
+        spaced = [" " + check_line(text) for text in texts]
         encoded = self.engine.encode_batch_fast(spaced, add_special_tokens=False)
         return [[i + FIRST for i in encoding.ids] for encoding in encoded]
 
@@ -102,7 +112,7 @@ class BytePairs:
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> "BytePairs":
-        return cls((left, right) for left, right in (merge.split(" ") for merge in stored["merges"]))
+        return cls((left, right) for left, right in (merge.split(" ") for merge in check_strings(stored["merges"])))
 
     @classmethod
     def train(cls, texts: Iterable[str], size: int) -> "BytePairs":
@@ -133,9 +143,10 @@ def learnt_merges(engine: tokenizers.Tokenizer) -> list[tuple[str, str]]:
 
 
 class Listed:
-    """Pieces from a list, and bytes for all that is not in it."""
+    """Pieces from a list, and bytes for all that is not in it. `form` is what a listed piece looks like."""
 
     kind: ClassVar[str]
+    form: ClassVar[re.Pattern[str]]
 
     def __init__(self, listed: Iterable[str]) -> None:
         self.listed = list(listed)
@@ -145,6 +156,8 @@ class Listed:
         self.size = self.after_bytes + len(self.listed)
         if len(self.ids) != len(self.listed):
             raise InputError("the pieces of a tokenizer must differ from each other, got one twice")
+        if odd := [piece for piece in self.listed if not self.form.fullmatch(piece)]:
+            raise InputError(f"{odd[0][:40]!r} cannot be a piece of {self.kind}")
 
     def spell(self, piece: str) -> list[int]:
         return [self.byte_ids[b] for b in piece.encode("utf-8")]
@@ -168,7 +181,7 @@ class Listed:
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> "Listed":
-        return cls(stored["pieces"])
+        return cls(check_strings(stored["pieces"]))
 
     @classmethod
     def most_common(cls, counts: Counter[str], size: int) -> "Listed":
@@ -185,9 +198,10 @@ class Characters(Listed):
     """One piece a character."""
 
     kind: ClassVar[str] = "characters"
+    form = re.compile(r"[^\n\ud800-\udfff]")
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return [list(chain.from_iterable(map(self.character, check_one_line(text)))) for text in texts]
+        return [list(chain.from_iterable(map(self.character, check_line(text)))) for text in texts]
 
     def character(self, letter: str) -> list[int]:
         return [self.ids[letter]] if letter in self.ids else self.spell(letter)
@@ -208,9 +222,10 @@ class Symbols(Listed):
     """One piece for what stands between single spaces. A symbol that is not listed is its bytes and then a space."""
 
     kind: ClassVar[str] = "symbols"
+    form = re.compile(r"[^ \n\ud800-\udfff]+")
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return [list(chain.from_iterable(map(self.symbol, check_one_line(text).split(" ")))) for text in texts]
+        return [list(chain.from_iterable(map(self.symbol, check_line(text).split(" ")))) for text in texts]
 
     def symbol(self, symbol: str) -> list[int]:
         return [self.ids[symbol]] if symbol in self.ids else self.spell(symbol + " ")

@@ -3,10 +3,9 @@
 import json
 from collections.abc import Callable, Iterable
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
-from manyheads.errors import InputError
+from manyheads.errors import InputError, brief
 from manyheads.text.tokenizer import KINDS, Tokenizer, train_tokenizer
 
 __all__ = ["Vocabulary", "train_vocabulary"]
@@ -43,14 +42,11 @@ class Vocabulary:
             stored = json.loads(text)
             if stored["schema"] != SCHEMA:
                 raise ValueError(f"its schema is {stored['schema']!r}, this version reads {SCHEMA}")
-            return cls(load_tokenizer(stored["source"]), stored["target"] and load_tokenizer(stored["target"]))
+            source, target = stored["source"], stored["target"]
+            return cls(load_tokenizer(source), None if target is None else load_tokenizer(target))
         # Not JSON, or JSON of another shape, or nested without end:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise InputError(f"a tokenizer file must be as Manyheads writes it, got {where}: {error!r}") from None
-
-    @classmethod
-    def load(cls, path: Path) -> "Vocabulary":
-        return cls.loads(path.read_text(encoding="utf-8"), str(path))
+            raise InputError(f"a tokenizer file must be as Manyheads writes it, got {where}: {brief(error)}") from None
 
 
 def load_tokenizer(stored: dict[str, Any]) -> Tokenizer:

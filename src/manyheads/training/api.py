@@ -8,15 +8,14 @@ from typing import Any
 
 import torch
 
-from manyheads.errors import InputError
 from manyheads.machine import Machine, choose_machine
 from manyheads.modelfolder import load_model
 from manyheads.recipe import TASKS, Recipe, load_recipe
+from manyheads.report.page import write_report
 from manyheads.text.corpus import check_paths
 from manyheads.training.checkpoints import Checkpoints
 from manyheads.training.log import Log
 from manyheads.training.loop import Ending, fit, steps_of
-from manyheads.training.report import write_report
 from manyheads.training.run import Run
 from manyheads.training.show import Show, metrics_line
 from manyheads.training.signals import listen
@@ -123,17 +122,22 @@ def conclude(
     step = state.progress.step
     samples = [{"source": s.source, "target": s.target, "output": s.output} for s in validation.samples]
     log.write("final", step=step, reason=ending.reason, **validation.metrics, samples=samples)
-    try:
-        write_report(run)
-    except (OSError, InputError) as error:
-        show.say(f"{run.report} could not be written: {error}")
     run.publish_summary(
         {"step": step, "reason": ending.reason, "metrics": dict(validation.metrics), "asked": asked(recipe),
          "best_step": state.progress.best_step, "seconds": round(state.progress.seconds, 1)}
     )  # fmt: skip
     task.close()
+    write_report_or_say(run, show)
     show.bar.stop()
     show.say(
         f"done: {metrics_line(validation.metrics)}  (dev, as it will be used)\nmodel in {run.root}, report in {run.report}"
     )
     return Trained(run.root, step, validation.metrics)
+
+
+def write_report_or_say(run: Run, show: Show) -> None:
+    """A report is for looking at: that it cannot be drawn takes nothing from the model."""
+    try:
+        write_report(run)
+    except Exception as error:
+        show.say(f"{run.report} could not be written: {error!r}")

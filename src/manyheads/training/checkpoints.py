@@ -20,10 +20,11 @@ class Checkpoints:
         self.folder, self.keep, self.say = folder, keep, say
 
     def save(self, state: State) -> None:
+        """A checkpoint of this step that is there already, by an attempt that got further than its log, is the same."""
         place = self.folder / f"step-{state.progress.step}"
-        if place.exists():  # by an earlier attempt, beyond the checkpoint that was gone on from
-            shutil.rmtree(place)
-        state.save(place)
+        if not is_whole(place):
+            shutil.rmtree(place, ignore_errors=True)
+            state.save(place)
         self.forget_old()
 
     def steps(self) -> list[Path]:

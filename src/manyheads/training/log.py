@@ -1,6 +1,7 @@
 """log.jsonl: one JSON object a line for everything that happened in a run. It is for reading, never needed to go on."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,16 @@ class Log:
 
     def write(self, event: str, **values: Any) -> None:
         try:
-            append_line(self.path, json.dumps({"event": event, **values}, ensure_ascii=False))
+            append_line(self.path, json.dumps({"event": event, **without_nan(values)}, ensure_ascii=False))
         except OSError as error:
             self.lost += 1
             if self.lost == 1:
                 self.say(f"{self.path} cannot be written ({error.strerror}); training goes on without it")
+
+
+def without_nan(values: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no NaN and no infinity: null."""
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
@@ -31,6 +37,6 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     for line in path.read_bytes().split(b"\n"):
         try:
             events.append(json.loads(line))
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
     return [event for event in events if isinstance(event, dict) and "event" in event]

@@ -177,12 +177,12 @@ def validate(task: Task, state: State, run: Run, machine: Machine, log: Log, sho
     show.doing("scoring")
     progress = state.progress
     validation = task.validate(state.best_model, machine)
-    better = progress.best is None or validation.score > progress.best
+    before = progress.best if progress.best is not None else float("-inf")
+    better = validation.score >= before or progress.best is None  # of two equals, the one that has seen more
+    progress.waited = 0 if validation.score > before else progress.waited + 1
     if better:
-        progress.best, progress.best_step, progress.waited = validation.score, progress.step, 0
+        progress.best, progress.best_step = validation.score, progress.step
         run.publish({MODEL: dump_weights(state.best_model.state_dict())})
-    else:
-        progress.waited += 1
     log_validation(log, "validation", progress.step, validation)
     show.validated(progress.step, meter.loss, meter.speed, validation, better)
     show.samples(validation)

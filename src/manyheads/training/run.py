@@ -18,6 +18,8 @@ __all__ = ["Run"]
 
 SUMMARY = "summary.json"
 LOCK = ".lock"
+WRITING = ".writing"
+LEFT_EARLY = {"data", "log.jsonl", RECIPE, TOKENIZER}
 MAY_CHANGE = {
     "description", "train.steps", "train.epochs", "train.patience", "train.validate_every", "train.validate_lines",
     "train.save_every", "train.keep", "train.average", "train.accumulate", "decode.beam", "decode.length_penalty",
@@ -58,19 +60,15 @@ class Run:
             yield
 
     def begin(self, recipe: Recipe, resume: bool) -> None:
-        """Refuse a folder that holds something else."""
-        inside = [path.name for path in self.root.iterdir() if path.name != LOCK]
-        if not inside:
-            return
-        if not resume:
-            raise OptionError(
-                f"--out must be a new or empty folder, got {self.root}: it holds {sorted(inside)[0]}",
-                hint="--resume goes on with the run in it" if RECIPE in inside else "choose another",
-            )
-        if MANIFEST in inside:
+        """Refuse a folder that holds something else. A run that was killed early left no more than its data."""
+        inside = {path.name for path in self.root.iterdir() if not path.name.endswith(WRITING)} - {LOCK}
+        if MANIFEST in inside and resume:
             self.check_same_recipe(recipe)
-        elif set(inside) - {"data", "log.jsonl", f".{RECIPE}.writing", f".{MANIFEST}.writing", TOKENIZER, RECIPE}:
-            raise OptionError(f"--out must be the folder of a run, got {self.root}: it holds {sorted(inside)[0]}")
+        elif inside - (LEFT_EARLY if resume else set()):
+            raise OptionError(
+                f"--out must be a new or empty folder, got {self.root}: it holds {min(inside)}",
+                hint="--resume goes on with the run in it" if MANIFEST in inside else "choose another",
+            )
 
     def check_same_recipe(self, recipe: Recipe) -> None:
         stored = self.recipe()

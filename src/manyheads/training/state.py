@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
@@ -89,7 +90,10 @@ def dump(tensors: dict[str, Tensor]) -> bytes:
 
 
 def read_tensors(folder: Path, name: str) -> dict[str, Tensor]:
-    return load_tensors(read_file(folder, name))
+    try:
+        return load_tensors(read_file(folder, name))
+    except SafetensorError as error:
+        raise InputError(f"{folder / name} is damaged: {error}") from None
 
 
 def read_progress(folder: Path) -> Progress:

@@ -1,0 +1,1 @@
+"""report.html: what a run looks like, on one page that opens anywhere."""

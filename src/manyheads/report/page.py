@@ -1,0 +1,251 @@
+"""report.html: how a run went, on one page that needs nothing but a browser: no network, no script, no other file."""
+
+from itertools import groupby
+from typing import Any
+
+from manyheads.errors import ManyheadsError
+from manyheads.modelfolder import RECIPE, load_model
+from manyheads.report.charts import draw_chart
+from manyheads.report.heatmap import MOST_HEADS, MOST_LAYERS, MOST_PIECES, Attention, draw_maps, draw_matrix, look
+from manyheads.report.history import History, as_number, read_history
+from manyheads.report.markup import STYLE, note, shown
+from manyheads.storage import read_file
+from manyheads.tasks.task import Sample
+from manyheads.training.run import Run
+
+__all__ = ["write_report"]
+
+MOST_SAMPLES = 20
+MOST_CHANGES = 24
+LONGEST_RECIPE = 100_000
+
+NAMES = {
+    "loss": "dev loss", "bleu": "BLEU", "chrf": "chrF", "wer": "word error rate", "per": "phone error rate",
+}  # fmt: skip
+PERCENT = ("wer", "per")
+NO_SCORE = ("loss", "perplexity")
+REASONS = {"finished": "all steps done", "patience": "the score no longer improved"}
+
+HOW_TO_READ = (
+    "Where the model looks in the first sample: each row is a piece it writes, each column a piece it reads. A row adds up "
+    "to 1; shades grow with the square root of a weight, so that small ones can be seen. "
+)
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""
+
+
+def write_report(run: Run) -> None:
+    """Write the page of a run. What the run's folder no longer has is left out of it."""
+    history = read_history(run.log)
+    name, recipe = run.root.resolve().name, recipe_text(run)
+    parts = [
+        header(name, description(run)),
+        figures(history),
+        curves(history),
+        samples_table(history.samples()),
+        changes_table(history),
+        attention_section(run, history.samples()),
+        f"<details><summary>Recipe</summary><pre>{lines_of(recipe)}</pre></details>" if recipe else "",
+    ]
+    page = PAGE.format(title=shown(name), style=STYLE, body="\n".join(part for part in parts if part))
+    run.report.write_bytes(page.encode("utf-8", "replace"))
+
+
+def recipe_text(run: Run) -> str:
+    try:
+        return read_file(run.root, RECIPE).decode("utf-8", "replace")
+    except ManyheadsError:
+        return ""
+
+
+def description(run: Run) -> str:
+    try:
+        return run.recipe().description
+    except (ManyheadsError, UnicodeDecodeError):
+        return ""
+
+
+def lines_of(text: str) -> str:
+    return "\n".join(shown(line) for line in text[:LONGEST_RECIPE].split("\n"))
+
+
+def header(name: str, about: str) -> str:
+    return f'<header><h1>{shown(name)}</h1><p class="lead" dir="auto">{shown(about)}</p></header>'
+
+
+# ── figures ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def figures(history: History) -> str:
+    """How good, how large, how long, on what."""
+    metrics = sorted(history.metrics().items(), key=lambda metric: metric[0] in NO_SCORE)  # what one came for is first
+    cells = [*((name_of(key), score(key, value), "") for key, value in metrics), *sizes(history)]
+    return f"<dl>{''.join(figure(*cell) for cell in cells)}</dl>{said_of(history)}" if cells else ""
+
+
+def name_of(key: str) -> str:
+    return NAMES.get(key, key)
+
+
+def score(key: str, value: float) -> str:
+    return f"{value:.{3 if key == 'loss' else 2}f}" + " %" * (key in PERCENT) if abs(value) < 1e6 else f"{value:.3g}"
+
+
+def sizes(history: History) -> list[tuple[str, str, str]]:
+    start, last = history.last("start"), history.last("step")
+    parameters, batches = as_number(start.get("parameters")), as_number(start.get("batches_per_epoch"))
+    step, seconds = as_number((history.result() or last).get("step")), as_number(last.get("seconds"))
+    epochs = f" <small>{step / batches:,.1f} epochs</small>" if step and batches else ""
+    found = [
+        ("parameters", "" if parameters is None else f"{parameters:,.0f}", ""),
+        ("steps", "" if step is None else f"{step:,.0f}{epochs}", ""),
+        ("time of training", "" if seconds is None else duration(seconds), ""),
+        ("machine", shown(start.get("machine", "")), "words"),
+    ]
+    return [cell for cell in found if cell[1]]
+
+
+def duration(seconds: float) -> str:
+    """12 s, 4 min 07 s, 3 h 20 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3_600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3_600:,} h {whole % 3_600 // 60:02} min"
+
+
+def figure(name: str, value: str, kind: str) -> str:
+    """A name and a value that is HTML already."""
+    return f'<div><dt>{shown(name)}</dt><dd class="{kind}">{value}</dd></div>'
+
+
+def said_of(history: History) -> str:
+    """Which model the scores are of."""
+    final, best = history.last("final"), history.best_step()
+    ended = (
+        f"Training ended: {REASONS.get(str(final.get('reason')), 'early')}. " if final else "Training has not ended. "
+    )
+    scores = "Scores are of the development set, by the model as it will be used" if final else "Scores are the latest"
+    return note(f"{ended}{scores}. " + (f"The best validation was at step {best:,}." if best is not None else ""))
+
+
+# ── curves ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def curves(history: History) -> str:
+    """The four that tell whether a run went well."""
+    best = history.best_step()
+    losses = [history.curve("training", "step", "loss"), history.curve("dev", "validation", "loss")]
+    names = dict.fromkeys(key for event in history.of("validation") for key in event if is_score(event, key))
+    scores = [history.curve(name_of(key), "validation", key) for key in names]
+    charts = [
+        draw_chart("Loss", losses, best=best),
+        draw_chart("Dev scores", scores, from_zero=True, best=best),
+        draw_chart("Learning rate", [history.curve("rate", "step", "rate")], from_zero=True),
+        draw_chart("Speed", [history.curve("tokens/s", "step", "tokens_per_second")], from_zero=True),
+    ]
+    if not any(charts):
+        return note("The log of this run has nothing to draw.")
+    about = note(
+        "A dotted line marks the best validation. Hover over a chart to read values." if best is not None else ""
+    )
+    return f'<h2>Training</h2>{about}<div class="charts">{"".join(charts)}</div>'
+
+
+def is_score(event: dict[str, Any], key: str) -> bool:
+    return key not in (*NO_SCORE, "event", "step", "score", "samples") and isinstance(event[key], int | float)
+
+
+# ── samples ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def samples_table(samples: list[Sample]) -> str:
+    if not samples:
+        return ""
+    rows = "".join(sample_row(sample) for sample in samples[:MOST_SAMPLES])
+    about = note("The first pairs of the development set. ✓: the output is the target.")
+    return f"<h2>Samples</h2>{about}{table(('', 'source', 'target', 'output'), rows)}"
+
+
+def table(columns: tuple[str, ...], rows: str) -> str:
+    head = "".join(f"<th>{name}</th>" for name in columns)
+    return f'<div class="wide"><table><tr>{head}</tr>{rows}</table></div>'
+
+
+def sample_row(sample: Sample) -> str:
+    right = "✓" if sample.output == sample.target else ""
+    texts = "".join(map(text_cell, (sample.source, sample.target, sample.output)))
+    return f'<tr><td class="mark">{right}</td>{texts}</tr>'
+
+
+def text_cell(text: str) -> str:
+    return f'<td dir="auto">{shown(text)}</td>' if text.strip() else '<td class="empty">empty</td>'
+
+
+def changes_table(history: History) -> str:
+    """The first sample over the validations; as long as its output stayed the same it is one row."""
+    stretches = [list(group) for _, group in groupby(history.outputs(), key=lambda found: found[1])]
+    rows = [
+        f'<tr><td class="step">{steps_said(group[0][0], group[-1][0])}</td>{text_cell(group[0][1])}</tr>'
+        for group in evenly(stretches, MOST_CHANGES)
+    ]
+    if not rows:
+        return ""
+    return f"<h3>How the first one came about</h3>{table(('step', 'output'), ''.join(rows))}"
+
+
+def steps_said(first: int, last: int) -> str:
+    return f"{first:,}" if first == last else f"{first:,} – {last:,}"
+
+
+def evenly(items: list[Any], most: int) -> list[Any]:
+    """At most so many of them, the first and the last among them."""
+    if len(items) <= most:
+        return items
+    return [items[round(n * (len(items) - 1) / (most - 1))] for n in range(most)]
+
+
+# ── attention ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def attention_section(run: Run, samples: list[Sample]) -> str:
+    """Where the run's model looks when it writes its output for the first sample."""
+    if not samples:
+        return ""
+    try:
+        model, vocabulary, _ = load_model(run.root)
+        attention = look(model, vocabulary, samples[0].source, samples[0].output)
+    except ManyheadsError as error:
+        return f"<h2>Attention</h2>{note(f'The model could not be asked: {error.message}')}"
+    mean = attention.layers[-1].mean(0)
+    return f"""<h2>Attention</h2>
+{note(HOW_TO_READ + cut_said(attention))}
+<h3>Last layer, mean of its heads</h3>
+<section id="mean">{draw_matrix(attention, mean)}</section>
+<h3>Every layer, every head</h3>
+<section id="heads">{draw_maps(attention)}</section>"""
+
+
+def cut_said(attention: Attention) -> str:
+    """What is not drawn."""
+    pieces = f"Only the first {MOST_PIECES} pieces are shown. " if attention.cut else ""
+    many = len(attention.layers) > MOST_LAYERS or len(attention.layers[0]) > MOST_HEADS
+    return pieces + (
+        f"Below are the last {MOST_LAYERS} layers and the first {MOST_HEADS} heads of each." if many else ""
+    )

@@ -1,0 +1,52 @@
+"""Long lines in parts: nothing is lost but spaces, nothing is too long, and it ends."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manyheads.decoding.segments import split_text
+
+texts = st.text(alphabet=" .!?。aé🙂\t\u2028\0", max_size=60)
+
+
+@given(texts, st.integers(1, 20))
+def test_parts_are_the_text_but_for_spaces_between_them(text, most):
+    parts = list(split_text(text, most))
+    assert all(len(part) <= most for part in parts)
+    assert all(parts) or not text
+    assert "".join(parts).replace(" ", "") == text.replace(" ", "")
+    place = 0
+    for part in parts:  # each stands where the last one ended, behind spaces
+        found = text.index(part, place)
+        assert not text[place:found].strip(" ")
+        place = found + len(part)
+
+
+@given(texts)
+def test_a_text_that_fits_is_left_as_it_is(text):
+    assert list(split_text(text, max(1, len(text)))) == [text]
+
+
+@given(st.text(alphabet=" .a", min_size=30, max_size=200), st.integers(4, 20))
+def test_parts_are_not_many_and_tiny(text, most):
+    assert len(list(split_text(text, most))) <= len(text) / (most // 2 + 1) + 1
+
+
+def test_cuts_are_made_where_a_reader_would():
+    assert list(split_text("One two. Three four. Five", 21)) == ["One two. Three four.", "Five"]
+    assert list(split_text("One two three four", 12)) == ["One two", "three four"]
+    assert list(split_text("一二三。四五六七。八九", 6)) == ["一二三。", "四五六七。", "八九"]
+    assert list(split_text("abcdefgh", 3)) == ["abc", "def", "gh"]
+
+
+def test_an_early_end_of_a_sentence_is_no_place_to_cut():
+    assert list(split_text("A. bcd efg hij", 10)) == ["A. bcd", "efg hij"]
+
+
+def test_many_spaces_are_no_parts():
+    assert list(split_text(" " * 50 + "a" + " " * 50 + "b" + " " * 50, 7)) == ["a", "b"]
+    assert list(split_text(" " * 50, 7)) == []
+
+
+def test_a_long_line_is_walked_through_once():
+    """1 MB in parts of 8: copying the rest at every cut would move 60 GB."""
+    assert list(split_text("abc def " * 125_000, 8)) == ["abc def"] * 125_000

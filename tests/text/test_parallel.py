@@ -1,0 +1,176 @@
+"""A corpus made ready: the right pairs as ids, the rest counted, and a changed file noticed."""
+
+import os
+import threading
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from manyheads.errors import InputError, SaveError
+from manyheads.text.parallel import (
+    IDS,
+    fingerprint,
+    forget_ids,
+    is_prepared,
+    open_parallel,
+    prepare_parallel,
+    read_ready,
+)
+from manyheads.text.vocabulary import train_vocabulary
+
+learn = partial(train_vocabulary, ("characters", "symbols"), size=300, joint=False)
+VOCABULARY = learn(lambda: ["wort"], lambda: ["word"])
+
+
+def lines(count, start=0):
+    return "".join(f"wort{n}\tword {n}\n" for n in range(start, start + count))
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text, name="train.tsv"):
+        (tmp_path / name).write_text(text, newline="")
+        return str(tmp_path / name)
+
+    return write
+
+
+def prepare(folder, train, dev=None, max_length=50):
+    vocabulary = prepare_parallel(folder, train, dev, learn, max_length)
+    data = open_parallel(folder, vocabulary)
+    pairs = [
+        (vocabulary.source.decode(data.sources[row]), vocabulary.target.decode(data.targets[row]))
+        for row in range(len(data.sources))
+    ]
+    assert len(data.targets) == len(pairs)
+    return data, pairs
+
+
+def as_pairs(text):
+    return [tuple(line.split("\t")) for line in text.splitlines()]
+
+
+def test_with_a_development_set(tmp_path, write):
+    folder = tmp_path / "run" / "data"
+    data, pairs = prepare(folder, [write(lines(30))], [write(lines(3, 90) + "\tx\n", "dev.tsv")])
+    assert pairs == as_pairs(lines(30))
+    assert data.dev == as_pairs(lines(3, 90))
+    assert (data.train_counts.pairs, data.dev_counts.pairs, data.dev_counts.blank) == (30, 3, 1)
+    assert not data.held_out
+    assert sorted(path.name for path in folder.iterdir()) == ["dev.source.txt", "dev.target.txt", "ready.json", *IDS]
+
+
+@pytest.mark.parametrize(("count", "held_out"), [(2, 1), (20, 1), (21, 2), (200, 10), (25_000, 1_000)])
+def test_held_out_pairs_are_not_trained_on_and_counted(tmp_path, write, count, held_out):
+    data, pairs = prepare(tmp_path / "data", [write(lines(count))])
+    assert data.held_out
+    assert len(data.dev) == data.dev_counts.pairs == held_out
+    assert len(pairs) == data.train_counts.pairs == count - held_out
+    assert sorted(pairs + data.dev) == sorted(as_pairs(lines(count)))
+
+
+def test_nothing_can_be_held_out_of_one_pair(tmp_path, write):
+    with pytest.raises(InputError, match="at least two pairs if some are to be held out, got 1") as error:
+        prepare(tmp_path / "data", [write("a\tx\n\ty\n")])
+    assert error.value.hint == "--dev names a development set"
+
+
+def test_odd_characters_go_through_the_spool(tmp_path, write):
+    text = "a\u2028b\r\tx\x85y\nc\x0bd\x1ce\t 12 \n7 f\tz\r\r\n"
+    _, pairs = prepare(tmp_path / "data", [write(text)], [write(lines(1), "dev.tsv")])
+    assert pairs == [("a\u2028b\r", "x\x85y"), ("c\x0bd\x1ce", " 12 "), ("7 f", "z\r")]
+    data, _ = prepare(tmp_path / "data", [write(lines(1))], [write(text, "dev.tsv")])
+    assert data.dev == [("a\u2028b\r", "x\x85y"), ("c\x0bd\x1ce", " 12 "), ("7 f", "z\r")]
+
+
+def test_pairs_that_are_too_long_are_counted_with_the_line_of_the_first(tmp_path, write):
+    text = "\t\nshort\ta\nmuch too long\ta\nshort\ta b c d e f g h i j k\ntenletters\tb\n"
+    data, pairs = prepare(tmp_path / "data", [write(text)], [write(lines(1), "dev.tsv")], max_length=10)
+    assert pairs == [("short", "a"), ("tenletters", "b")]
+    assert (data.train_counts.pairs, data.train_counts.blank, data.train_counts.too_long) == (2, 1, 2)
+    assert data.train_counts.examples == {"blank": 1, "too_long": 3}
+
+
+def test_nothing_left_to_train_on(tmp_path, write):
+    with pytest.raises(InputError) as error:
+        prepare(tmp_path / "data", [write(lines(5))], [write(lines(1), "dev.tsv")], max_length=2)
+    assert "there must be a pair to train on, got none in " in error.value.message
+    assert "5 too long, left out (the first in line 1)" in error.value.message
+    assert not is_prepared(tmp_path / "data")
+
+
+def test_nothing_left_to_be_judged_by(tmp_path, write):
+    with pytest.raises(InputError, match=r"there must be a pair to score, got none in .*dev.tsv: all are blank"):
+        prepare(tmp_path / "data", [write(lines(5))], [write("\tx\n", "dev.tsv")])
+
+
+def test_a_pipe_is_read_once(tmp_path, write):
+    pipe = str(tmp_path / "pipe")
+    os.mkfifo(pipe)
+    thread = threading.Thread(target=Path(pipe).write_text, args=[lines(40)])
+    thread.start()
+    data, pairs = prepare(tmp_path / "data", [pipe])
+    thread.join()
+    assert len(pairs) + len(data.dev) == 40
+    assert read_ready(tmp_path / "data")["files"] == [None]
+
+
+def test_a_fingerprint_notices_a_new_line_and_a_changed_letter(tmp_path, write):
+    path = write(lines(30))
+    before = fingerprint([path])
+    assert fingerprint([write(lines(30))]) == before
+    assert fingerprint([write(lines(31))]) != before
+    assert fingerprint([write(lines(30).replace("word 7\n", "word 8\n"))]) != before
+
+
+def test_ids_can_be_made_again(tmp_path, write):
+    folder, train = tmp_path / "data", [write(lines(30))]
+    _, before = prepare(folder, train)
+    assert is_prepared(folder)
+    forget_ids(folder)
+    assert not is_prepared(folder)
+    assert read_ready(folder)["train"]["pairs"] == 28
+    assert prepare(folder, train)[1] == before
+
+
+class Killed(BaseException):
+    """The process ended here."""
+
+
+@pytest.mark.parametrize("call", range(24))
+def test_ids_are_all_there_or_not_at_all(tmp_path, write, monkeypatch, call):
+    """Killed at any rename, sync or removal, also while ids are made again: what says "prepared" is whole."""
+    folder, train = tmp_path / "data", [write(lines(30))]
+    for again in (False, True):
+        with monkeypatch.context() as patch:
+            left = [call]
+            for name in ("replace", "fsync", "unlink"):
+                patch.setattr(os, name, killing(getattr(os, name), left))
+            with suppress(Killed):
+                prepare_parallel(folder, train, None, learn, 50)
+        assert read_ready(folder) or not again  # what the data was is known from the first time on
+        if is_prepared(folder):
+            assert len(open_parallel(folder, VOCABULARY).sources) == 28
+        assert len(prepare(folder, train)[1]) == 28
+
+
+def killing(function, left):
+    def call(*arguments, **options):
+        left[0] -= 1
+        if left[0] < 0:
+            raise Killed
+        return function(*arguments, **options)
+
+    return call
+
+
+def test_a_disk_that_is_full_is_an_error_for_people(tmp_path, write, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(SaveError, match="data could not be saved: No space left on device") as error:
+        prepare(tmp_path / "data", [write(lines(30))])
+    assert "make room" in error.value.hint
