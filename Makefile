@@ -7,10 +7,11 @@ READY := $(VENV)/.ready
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 SHAPES := --jaxtyping-packages=manyheads.nn,manyheads.models.transformer,manyheads.models.parts,beartype.beartype
 
-.PHONY: help setup test test-fast lint format bench clean
+.PHONY: help setup demo test test-fast lint format bench clean
 
 help:
 	@echo "make setup      install the package, editable, with every extra, into $(VENV)"
+	@echo "make demo       train a pronouncer here, score it, use it; translate with the bundled model"
 	@echo "make test       everything: lint, and all tests with shapes checked"
 	@echo "make test-fast  the tests that take a moment"
 	@echo "make lint       ruff and pyrefly"
@@ -23,6 +24,10 @@ $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
+
+demo: $(READY)
+	rm -rf runs/demo
+	$(BIN)/manyheads demo --out runs/demo
 
 test: lint
 	$(PYTEST) $(SHAPES) -m "not plain"

@@ -1,28 +1,35 @@
-"""The Transformer, whole: attention, blocks and models that are correct, fast and readable.
+"""The Transformer, whole: trained from sentence pairs, run, scored and read, from blocks that are correct and fast.
 
-from manyheads import Transformer, load_recipe
+from manyheads import Translator, evaluate, train
 
-recipe = load_recipe("small")
-model = Transformer(recipe.model, recipe.data.vocabulary)
+train("small", train=["pairs.tsv"], out="runs/mine")
+translator = Translator.load("runs/mine")
+translator("Ein Hund schläft.")
+evaluate(translator, ["test.tsv"]).bleu
 """
 
 from typing import TYPE_CHECKING
 
-from manyheads.errors import ManyheadsError, OptionError, TensorError
+from manyheads.errors import InputError, ManyheadsError, OptionError, SaveError, TensorError, TrainingError
 from manyheads.lazy import lazy
 from manyheads.recipe import Recipe, load_recipe, recipe_names
 
 if TYPE_CHECKING:
+    from manyheads.decoding.translator import Translator as Translator
+    from manyheads.evaluation.api import evaluate as evaluate
+    from manyheads.evaluation.api import score as score
     from manyheads.models.config import TransformerConfig as TransformerConfig
     from manyheads.models.cost import transformer_cost as transformer_cost
     from manyheads.models.transformer import Transformer as Transformer
     from manyheads.nn.attention import attention as attention
     from manyheads.nn.multihead import MultiHeadAttention as MultiHeadAttention
+    from manyheads.training.api import train as train
 
 __version__ = "0.1.0"
 __all__ = [
-    "ManyheadsError", "MultiHeadAttention", "OptionError", "Recipe", "TensorError", "Transformer", "TransformerConfig",
-    "attention", "load_recipe", "recipe_names", "transformer_cost",
+    "InputError", "ManyheadsError", "MultiHeadAttention", "OptionError", "Recipe", "SaveError", "TensorError",
+    "TrainingError", "Transformer", "TransformerConfig", "Translator",
+    "attention", "evaluate", "load_recipe", "recipe_names", "score", "train", "transformer_cost",
 ]  # fmt: skip
 
 __getattr__ = lazy(
@@ -31,7 +38,11 @@ __getattr__ = lazy(
         "MultiHeadAttention": "manyheads.nn.multihead",
         "Transformer": "manyheads.models.transformer",
         "TransformerConfig": "manyheads.models.config",
+        "Translator": "manyheads.decoding.translator",
         "attention": "manyheads.nn.attention",
+        "evaluate": "manyheads.evaluation.api",
+        "score": "manyheads.evaluation.api",
+        "train": "manyheads.training.api",
         "transformer_cost": "manyheads.models.cost",
     },
 )

@@ -8,7 +8,6 @@ import torch
 
 from manyheads import OptionError, Transformer, TransformerConfig
 from manyheads.decoding.translator import Translator
-from manyheads.machine import Machine
 from manyheads.recipe import DataConfig, DecodeConfig, Recipe
 from manyheads.text.tokenizer import BEGIN, END, BytePairs, Characters
 from manyheads.text.vocabulary import Vocabulary
@@ -26,9 +25,7 @@ def build(pieces=64, tokenizer=None, **options):
     for parameter in model.parameters():
         parameter.data += 0.3 * torch.randn_like(parameter)
     data, decode = DataConfig(max_length=pieces), DecodeConfig(beam=2, max_ratio=1.0, max_extra=4)
-    return Translator(
-        model, vocabulary, Recipe(model=config, data=data, decode=decode), Machine(torch.device("cpu"), "fp32")
-    )
+    return Translator(model, vocabulary, Recipe(model=config, data=data, decode=decode))
 
 
 def texts(translator, lines, **options):

@@ -10,6 +10,7 @@ import sys
 from cyclopts import App, CycloptsError
 
 from manyheads import __version__
+from manyheads.cli.demo import demo
 from manyheads.cli.evaluate import evaluate
 from manyheads.cli.flops import flops
 from manyheads.cli.recipes import app as recipes
@@ -27,12 +28,13 @@ app = App(
     help="""The Transformer, whole.
 
 ```
+manyheads demo
 manyheads train small --train pairs.tsv --out runs/mine
 echo "Ein Hund schläft." | manyheads translate de-en
 ```
 """,
 )
-for verb in (train, translate, evaluate, score, flops, recipes):
+for verb in (demo, train, translate, evaluate, score, flops, recipes):
     app.command(verb)
 
 

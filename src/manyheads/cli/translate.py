@@ -104,10 +104,10 @@ def run(model: str, source: str, output: str, options: dict[str, Any], as_json: 
 
 
 def as_object(line: Any, n_best: int) -> dict[str, Any]:
-    found = {"translation": line.text, "score": line.score, "truncated": line.truncated, "parts": line.parts}
+    found = {"translation": line.text, "score": round(line.score, 4), "truncated": line.truncated, "parts": line.parts}
     if n_best == 1:
         return found
-    return {**found, "n_best": [{"translation": one.text, "score": one.score} for one in line.n_best]}
+    return {**found, "n_best": [{"translation": one.text, "score": round(one.score, 4)} for one in line.n_best]}
 
 
 def read_texts(path: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ B sentences · S source tokens · T target tokens
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import chain, islice
@@ -29,7 +29,7 @@ from manyheads.decoding.hypothesis import Hypothesis
 from manyheads.decoding.options import Search
 from manyheads.decoding.segments import split_text
 from manyheads.errors import OptionError, did_you_mean
-from manyheads.machine import Machine, choose_machine
+from manyheads.machine import choose_device
 from manyheads.modelfolder import load_model, save_model
 from manyheads.models.transformer import Transformer
 from manyheads.recipe import Recipe
@@ -92,16 +92,21 @@ class ForcedScore:
 
 
 class Translator:
-    """A Transformer, its vocabulary, and how to search."""
+    """A Transformer, its vocabulary, and how to search. It computes where the model is, in the model's precision."""
 
-    def __init__(self, model: Transformer, vocabulary: Vocabulary, recipe: Recipe, machine: Machine) -> None:
-        self.model, self.vocabulary, self.recipe, self.machine = model.to(machine.device), vocabulary, recipe, machine
+    def __init__(self, model: Transformer, vocabulary: Vocabulary, recipe: Recipe) -> None:
+        self.model, self.vocabulary, self.recipe = model, vocabulary, recipe
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.words.weight.device
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto") -> "Translator":
         """From a run folder or the name of a bundled model. Loading runs no code from it, and checks every file."""
-        machine = choose_machine(device, precision="fp32")
-        return cls(*load_model(folder), machine)
+        chosen = choose_device(device)
+        model, vocabulary, recipe = load_model(folder)
+        return cls(model.to(chosen), vocabulary, recipe)
 
     def save(self, folder: str | Path, store: str = "fp32") -> None:
         """To a folder of its own, for others. As "fp16" or "int8" it takes a half or a quarter of the room."""
@@ -158,23 +163,15 @@ class Translator:
         return [self.join(list(islice(in_order, len(line))), search.n_best) for line in parts]
 
     def search_batch(self, sources: list[list[int]], numbers: list[int], search: Search) -> list[list[Hypothesis]]:
-        source = pad(sources).to(self.machine.device)
+        source = pad(sources).to(self.device)
         limits = [search.limit(len(ids), self.longest) for ids in sources]
-        with self.autocast():
-            if search.beam > 1:
-                return beam_search(self.model, source, limits, beam=search.beam, alpha=search.length_penalty)
-            decode = partial(decode_one_by_one, self.model, source, limits, search.length_penalty)
-            if not search.sample:
-                return [[hypothesis] for hypothesis in decode()]
-            sampler = Sampler(
-                numbers,
-                max(limits),
-                temperature=search.temperature,
-                top_k=search.top_k,
-                top_p=search.top_p,
-                seed=search.seed,
-            )
-            return [[hypothesis] for hypothesis in decode(sampler)]
+        if search.beam > 1:
+            return beam_search(self.model, source, limits, beam=search.beam, alpha=search.length_penalty)
+        decode = partial(decode_one_by_one, self.model, source, limits, search.length_penalty)
+        if not search.sample:
+            return [[hypothesis] for hypothesis in decode()]
+        draw = {"temperature": search.temperature, "top_k": search.top_k, "top_p": search.top_p, "seed": search.seed}
+        return [[hypothesis] for hypothesis in decode(Sampler(numbers, max(limits), **draw))]  # type: ignore[arg-type]
 
     @property
     def longest(self) -> int:
@@ -186,9 +183,6 @@ class Translator:
     def longest_source(self) -> int:
         """Pieces of a line that is read in one pass, without its end."""
         return max(1, min(self.recipe.data.max_length, self.longest - 1))
-
-    def autocast(self) -> AbstractContextManager:
-        return self.machine.autocast()
 
     def read(self, lines: Sequence[str]) -> list[list[list[int]]]:
         """For each line the ids of its parts, each with its end. Most lines have one part, blank ones none."""
@@ -239,10 +233,9 @@ class Translator:
         return scores
 
     def forced(self, sources: list[list[int]], targets: list[list[int]]) -> list[float]:
-        source, labels = pad(sources).to(self.machine.device), pad(targets).to(self.machine.device)
+        source, labels = pad(sources).to(self.device), pad(targets).to(self.device)
         begin = torch.full_like(labels[:, :1], BEGIN)
-        with self.autocast():
-            logits = self.model(source, torch.cat([begin, labels[:, :-1]], 1)).float()
+        logits = self.model(source, torch.cat([begin, labels[:, :-1]], 1)).float()
         loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PADDING, reduction="none")
         return (-loss).view_as(labels).sum(1, dtype=torch.float64).tolist()
 

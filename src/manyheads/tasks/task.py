@@ -9,7 +9,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from manyheads.machine import Machine
 from manyheads.recipe import Recipe
 
 __all__ = ["Batch", "Sample", "Task", "Validation"]
@@ -85,7 +84,7 @@ class Task(Protocol):
         """The summed loss of a batch."""
         ...
 
-    def validate(self, model: nn.Module, machine: Machine, *, final: bool = False) -> Validation:
+    def validate(self, model: nn.Module, *, final: bool = False) -> Validation:
         """Score a model on held-out data; in full, as it will be used, if it is the final one."""
         ...
 

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from manyheads.decoding.translator import Translator
 from manyheads.errors import InputError
 from manyheads.evaluation.scores import Scores, score_outputs
-from manyheads.machine import Machine
 from manyheads.modelfolder import TOKENIZER
 from manyheads.models.transformer import Transformer
 from manyheads.recipe import Recipe
@@ -125,9 +124,9 @@ class Task:
     def close(self) -> None:
         forget_ids(self.folder)
 
-    def validate(self, model: nn.Module, machine: Machine, *, final: bool = False) -> Validation:
+    def validate(self, model: nn.Module, *, final: bool = False) -> Validation:
         """Loss on all pairs, scores on as many translations as the recipe says: greedy, or as the recipe decodes if final."""
-        translator = Translator(model, self.vocabulary, self.recipe, machine)  # type: ignore[arg-type]
+        translator = Translator(model, self.vocabulary, self.recipe)  # type: ignore[arg-type]
         metrics = perplexity_metrics(translator, self.data.dev)
         pairs = self.data.dev[: self.recipe.train.validate_lines]
         if not pairs:

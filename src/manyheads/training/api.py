@@ -62,7 +62,7 @@ def train(
         if finished := already_finished(run, chosen):
             show.say(f"{run.root} is finished: {finished['reason']} at step {finished['step']:,}; nothing to do")
             return Trained(run.root, finished["step"], finished["metrics"])
-        return train_in(run, chosen, data, choose_machine(device, chosen.train.precision), show)
+        return train_in(run, chosen, data, choose_machine(device, chosen.train.precision, chosen.model.width), show)
 
 
 def already_finished(run: Run, recipe: Recipe) -> dict[str, Any] | None:
@@ -118,7 +118,7 @@ def conclude(
 ) -> Trained:
     """Score the model as it will be used, write the report, and mark the run as finished."""
     model, *_ = load_model(run.root)
-    validation = task.validate(model.to(machine.device), machine, final=True)
+    validation = task.validate(model.to(machine.device), final=True)
     step = state.progress.step
     samples = [{"source": s.source, "target": s.target, "output": s.output} for s in validation.samples]
     log.write("final", step=step, reason=ending.reason, **validation.metrics, samples=samples)

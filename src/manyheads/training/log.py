@@ -33,7 +33,9 @@ def without_nan(values: dict[str, Any]) -> dict[str, Any]:
 
 def read_log(path: Path) -> list[dict[str, Any]]:
     """Every whole line; a line that a kill cut short is passed over."""
-    events = []
+    events: list[Any] = []
+    if not path.is_file():
+        return events
     for line in path.read_bytes().split(b"\n"):
         try:
             events.append(json.loads(line))

@@ -73,7 +73,7 @@ def fit(
         if step % LOG_EVERY == 0 or last:
             log_step(log, show, step, rate, meter)
         if step % validate_every == 0 or last:
-            validate(task, state, run, machine, log, show, meter)
+            validate(task, state, run, log, show, meter)
             if config.patience and state.progress.waited >= config.patience:
                 ending = Ending("patience")
         if stop.number is not None and not last:
@@ -87,7 +87,7 @@ def fit(
         if ending.reason != "finished":
             break
     if config.average > 1 and not config.ema and ending.reason != "stopped":
-        average_checkpoints(task, state, run, machine, log, show, checkpoints.steps()[: config.average])
+        average_checkpoints(task, state, run, log, show, checkpoints.steps()[: config.average])
     return ending
 
 
@@ -171,12 +171,12 @@ def log_step(log: Log, show: Show, step: int, rate: float, meter: Meter) -> None
         )
 
 
-def validate(task: Task, state: State, run: Run, machine: Machine, log: Log, show: Show, meter: Meter) -> None:
+def validate(task: Task, state: State, run: Run, log: Log, show: Show, meter: Meter) -> None:
     """Score the model; the best so far becomes the run's model."""
     meter.read()
     show.doing("scoring")
     progress = state.progress
-    validation = task.validate(state.best_model, machine)
+    validation = task.validate(state.best_model)
     before = progress.best if progress.best is not None else float("-inf")
     better = validation.score >= before or progress.best is None  # of two equals, the one that has seen more
     progress.waited = 0 if validation.score > before else progress.waited + 1
@@ -194,14 +194,12 @@ def log_validation(log: Log, event: str, step: int, validation: Validation) -> N
     log.write(event, step=step, score=validation.score, **validation.metrics, samples=samples)
 
 
-def average_checkpoints(
-    task: Task, state: State, run: Run, machine: Machine, log: Log, show: Show, folders: list[Path]
-) -> None:
+def average_checkpoints(task: Task, state: State, run: Run, log: Log, show: Show, folders: list[Path]) -> None:
     """The mean of the last checkpoints becomes the run's model, if it is at least as good as the best of them."""
     weights = mean_weights(load_tensors(read_file(folder, WEIGHTS)) for folder in folders)
     now = {name: tensor.clone() for name, tensor in state.model.state_dict().items()}
     state.model.load_state_dict(weights)
-    validation = task.validate(state.model, machine)
+    validation = task.validate(state.model)
     better = state.progress.best is None or validation.score >= state.progress.best
     if better:
         run.publish({MODEL: dump_weights(weights)})
