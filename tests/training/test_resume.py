@@ -85,17 +85,19 @@ def test_killed_at_random_and_resumed_it_ends_with_the_same_bytes(tmp_path, data
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_saves_and_stops(tmp_path, data, number, status):
+    """Late, and with the mean of the last checkpoints: the one that the signal made must not be among them."""
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    assert finish(data, whole)[0] == 0
-    process = start(data, stopped)
-    wait_for(process, stopped, 10)
+    averaging = {"train.ema": 0.0, "train.average": 4}
+    assert finish(data, whole, **averaging)[0] == 0
+    process = start(data, stopped, **averaging)
+    wait_for(process, stopped, STEPS - 20)
     process.send_signal(number)
     _, said = process.communicate(timeout=60)
     assert process.returncode == status
     assert "stopped and saved at step" in said
     saved = max(int(path.name.split("-")[1]) for path in (stopped / "checkpoints").glob("step-*"))
     assert f"at step {saved}" in said
-    assert finish(data, stopped, "--resume")[0] == 0
+    assert finish(data, stopped, "--resume", **averaging)[0] == 0
     assert sha256(stopped) == sha256(whole)
 
 

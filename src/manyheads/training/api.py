@@ -95,7 +95,7 @@ def train_in(run: Run, recipe: Recipe, data: Mapping[str, Any], machine: Machine
 
 def go_on(run: Run, state: State, show: Show) -> None:
     """From the newest whole checkpoint, if there is one, with the threads it was made with."""
-    newest = Checkpoints(run.checkpoints, 0, show.say).newest()
+    newest = Checkpoints(run.checkpoints, show.say).newest()
     if newest is None:
         return
     state.restore(newest)

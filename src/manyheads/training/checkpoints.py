@@ -10,14 +10,16 @@ from manyheads.training.state import State
 
 __all__ = ["Checkpoints"]
 
-NAME = re.compile(r"step-(\d+)")
-
 
 class Checkpoints:
-    """The folder of a run's checkpoints; `keep` of them stay, the newest."""
+    """The folder of a run's checkpoints; `keep` of them stay, the newest.
 
-    def __init__(self, folder: Path, keep: int, say: Callable[[str], None]) -> None:
-        self.folder, self.keep, self.say = folder, keep, say
+    One that was saved out of turn, because someone stopped the run, goes as soon as there is a newer one: the others are
+    then those of a run that nobody stopped, and so is their mean.
+    """
+
+    def __init__(self, folder: Path, say: Callable[[str], None], *, every: int = 1, keep: int = 1) -> None:
+        self.folder, self.say, self.every, self.keep = folder, say, every, keep
 
     def save(self, state: State) -> None:
         """A checkpoint of this step that is there already, by an attempt that got further than its log, is the same."""
@@ -31,8 +33,7 @@ class Checkpoints:
         """Every checkpoint, the newest first."""
         if not self.folder.is_dir():
             return []
-        named = [(int(match[1]), path) for path in self.folder.iterdir() if (match := NAME.fullmatch(path.name))]
-        return [path for _, path in sorted(named, reverse=True)]
+        return sorted(filter(named_by_step, self.folder.iterdir()), key=step_of, reverse=True)
 
     def newest(self) -> Path | None:
         """The newest checkpoint that is whole; damaged ones are named and passed over."""
@@ -44,5 +45,15 @@ class Checkpoints:
 
     def forget_old(self) -> None:
         """Only after a newer one is whole. That an old one cannot be removed is no reason to stop."""
-        for path in self.steps()[self.keep :]:
+        steps = self.steps()
+        in_turn = [path for path in steps if path is steps[0] or step_of(path) % self.every == 0]
+        for path in set(steps) - set(in_turn[: self.keep]):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def named_by_step(path: Path) -> bool:
+    return re.fullmatch(r"step-\d+", path.name) is not None
+
+
+def step_of(path: Path) -> int:
+    return int(path.name.removeprefix("step-"))

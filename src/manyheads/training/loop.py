@@ -56,7 +56,7 @@ def fit(
     steps = steps_of(config, task.batches_per_epoch)
     validate_every = config.validate_every or max(1, steps // 20)
     save_every = config.save_every or validate_every
-    checkpoints = Checkpoints(run.checkpoints, max(config.keep, config.average), show.say)
+    checkpoints = Checkpoints(run.checkpoints, show.say, every=save_every, keep=max(config.keep, config.average))
     meter = Meter(state, machine)
     state.model.train()
     show.start(steps, state.progress.step)
@@ -102,7 +102,7 @@ def train_step(
             loss = task.loss(state.model, part) / batch.count
         loss.backward()
         total += loss.detach()
-    norm, skipped = update(state.optimizer, list(state.model.parameters()), rate, config.clip)
+    norm, skipped = update(state.optimizer, state.parameters, rate, config.clip)
     if state.average:
         state.average.update(step)
     return total, norm, skipped

@@ -58,6 +58,7 @@ class State:
 
     def __init__(self, model: nn.Module, config: TrainConfig, device: torch.device) -> None:
         self.model = model.to(device)
+        self.parameters = list(self.model.parameters())
         self.optimizer: AdamW = build_optimizer(model, config.rate, config.weight_decay)
         self.average = MovingAverage(self.model, config.ema) if config.ema else None
         self.progress = Progress(threads=torch.get_num_threads())
