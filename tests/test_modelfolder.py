@@ -262,7 +262,9 @@ def test_other_content_is_refused(contents, refusal, name, content):
 def test_a_recipe_that_asks_for_the_moon_allocates_nothing(contents, refusal):
     wide = contents[RECIPE].decode().replace("width = 16\n", "width = 65536\n")
     assert wide.encode() != contents[RECIPE]
-    assert "65536), as the recipe says, got (" in refusal(contents | {RECIPE: wide.encode()}).message
+    message = refusal(contents | {RECIPE: wide.encode()}).message
+    assert "65536" in message
+    assert "as the recipe says, got (" in message
 
 
 # ── a model as an attack ────────────────────────────────────────────────────────────────────────────────────────────

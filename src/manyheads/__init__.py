@@ -15,20 +15,24 @@ from manyheads.lazy import lazy
 from manyheads.recipe import Recipe, load_recipe, recipe_names
 
 if TYPE_CHECKING:
+    from manyheads.decoding.options import Search as Search
+    from manyheads.decoding.translator import Translation as Translation
     from manyheads.decoding.translator import Translator as Translator
     from manyheads.evaluation.api import evaluate as evaluate
     from manyheads.evaluation.api import score as score
+    from manyheads.evaluation.scores import Scores as Scores
     from manyheads.models.config import TransformerConfig as TransformerConfig
     from manyheads.models.cost import transformer_cost as transformer_cost
     from manyheads.models.transformer import Transformer as Transformer
     from manyheads.nn.attention import attention as attention
     from manyheads.nn.multihead import MultiHeadAttention as MultiHeadAttention
+    from manyheads.training.api import Trained as Trained
     from manyheads.training.api import train as train
 
 __version__ = "0.1.0"
 __all__ = [
-    "InputError", "ManyheadsError", "MultiHeadAttention", "OptionError", "Recipe", "SaveError", "TensorError",
-    "TrainingError", "Transformer", "TransformerConfig", "Translator",
+    "InputError", "ManyheadsError", "MultiHeadAttention", "OptionError", "Recipe", "SaveError", "Scores", "Search",
+    "TensorError", "Trained", "TrainingError", "Transformer", "TransformerConfig", "Translation", "Translator",
     "attention", "evaluate", "load_recipe", "recipe_names", "score", "train", "transformer_cost",
 ]  # fmt: skip
 
@@ -36,8 +40,12 @@ __getattr__ = lazy(
     __name__,
     {
         "MultiHeadAttention": "manyheads.nn.multihead",
+        "Scores": "manyheads.evaluation.scores",
+        "Search": "manyheads.decoding.options",
+        "Trained": "manyheads.training.api",
         "Transformer": "manyheads.models.transformer",
         "TransformerConfig": "manyheads.models.config",
+        "Translation": "manyheads.decoding.translator",
         "Translator": "manyheads.decoding.translator",
         "attention": "manyheads.nn.attention",
         "evaluate": "manyheads.evaluation.api",

@@ -65,7 +65,10 @@ class TrainingError(ManyheadsError, RuntimeError):
 
 def brief(value: object) -> str:
     """A value as it was given, cut if it would fill the screen."""
-    shown = repr(value)
+    try:
+        shown = repr(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits, tables in tables in tables
+        shown = f"a {type(value).__name__} too large to show"
     return shown if len(shown) <= 80 else f"{shown[:79]}…"
 
 

@@ -1,11 +1,14 @@
 """What we compute on: the device, the precision, the threads. Chosen for the user unless said, and always said."""
 
+import re
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
 
 from manyheads.errors import OptionError
+
+DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 
 __all__ = ["Machine", "choose_device", "choose_machine"]
 
@@ -50,6 +53,8 @@ def best_precision(device: torch.device, width: int) -> str:
 
 def named(device: str) -> torch.device:
     try:
+        if not DEVICE.fullmatch(device):
+            raise RuntimeError("there is no such device")
         chosen = torch.device(device)
         torch.empty(1, device=chosen)
     # torch raises whatever the backend raises: an unknown name, no such GPU, a build without it

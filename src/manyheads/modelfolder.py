@@ -49,7 +49,7 @@ def bundled_models() -> list[str]:
 
 def find_model(folder: str | Path) -> Path:
     """A run folder, or a bundled model by its name."""
-    if Path(folder).is_dir():
+    if is_folder(folder):
         return Path(folder)
     if str(folder) in bundled_models():
         return Path(str(files("manyheads"))) / "bundled" / str(folder)
@@ -60,6 +60,13 @@ def find_model(folder: str | Path) -> Path:
     )
 
 
+def is_folder(path: str | Path) -> bool:
+    try:
+        return Path(path).is_dir()
+    except (OSError, ValueError):  # a name that no folder can have
+        return False
+
+
 def load_model(folder: str | Path) -> tuple[Transformer, Vocabulary, Recipe]:
     """Everything a Translator is made of."""
     place = find_model(folder)
@@ -68,7 +75,7 @@ def load_model(folder: str | Path) -> tuple[Transformer, Vocabulary, Recipe]:
             f"a model folder must have a {MODEL}, got {place}",
             hint="a run has one from its first validation on" if (place / RECIPE).exists() else "is it a run folder?",
         )
-    recipe = recipe_from_text(text(place, RECIPE), str(place / RECIPE))
+    recipe = recipe_from_text(text(place, RECIPE, 1 << 20), str(place / RECIPE))
     vocabulary = Vocabulary.loads(text(place, TOKENIZER), str(place / TOKENIZER))
     # On the meta device nothing is allocated: a recipe that asks for a billion layers' worth of memory gets none.
     try:
@@ -76,7 +83,7 @@ def load_model(folder: str | Path) -> tuple[Transformer, Vocabulary, Recipe]:
             model = Transformer(recipe.model, vocabulary.sizes)
     except OptionError as error:
         raise InputError(f"{place / RECIPE} and {place / TOKENIZER} do not belong together: {error.message}") from None
-    load_weights(model, read_file(place, MODEL), str(place / MODEL))
+    load_weights(model, read_file(place, MODEL, largest(model)), str(place / MODEL))
     return model.eval(), vocabulary, recipe
 
 
@@ -94,9 +101,14 @@ def save_model(
     write_folder(Path(folder), files)
 
 
-def text(place: Path, name: str) -> str:
+def largest(model: Transformer) -> int:
+    """Bytes of its weights, in float32 and with room for names: what a file may have before it is read."""
+    return 4 * sum(p.numel() for p in model.parameters()) + (4 << 20)
+
+
+def text(place: Path, name: str, most: int = 64 << 20) -> str:
     try:
-        return read_file(place, name).decode("utf-8")
+        return read_file(place, name, most).decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"{place / name} is damaged: {error}") from None
 

@@ -8,6 +8,7 @@ Nothing here imports torch.
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -31,6 +32,9 @@ __all__ = [
 ]
 
 Table = dict[str, Any]
+
+LARGEST = 100_000
+DEEP_KEY = re.compile(r"(?:[\w\"'-]+\s*\.\s*){20}[\w\"'-]+\s*[=\]]")
 
 TASKS = {"translate": "manyheads.tasks.translate"}
 """What can be trained, and the module whose `Task` does it."""
@@ -65,9 +69,9 @@ class TrainConfig(Section):
     epochs           passes over the data
     steps            updates, instead of epochs
     tokens           of either side of a batch, padding included
-    accumulate       parts a batch is computed in, one after the other, to save memory; the result is the same
+    accumulate       parts a batch is computed in, one after the other, to save memory; the gradient is the same
     rate             the highest learning rate
-    warmup           steps until the rate is reached
+    warmup           steps until the rate is reached; never more than a tenth of the run
     schedule         what the rate does then: fall with the "inverse-sqrt" of the step, as a "cosine" to 0 at the end, or stay
                      and fall to 0 over the last fifth ("stable-decay")
     weight_decay     of matrices, a step times the rate
@@ -103,6 +107,10 @@ class TrainConfig(Section):
     patience: int = between(0, 1_000_000, default=0)
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     seed: int = between(0, 2**32 - 1, default=1)
+
+    def rules(self) -> Iterator[str]:
+        if self.ema and self.average > 1:
+            yield f"the model is the moving average or the mean of checkpoints, got ema = {self.ema} and average = {self.average}"
 
 
 @dataclass(frozen=True)
@@ -182,6 +190,8 @@ def load_recipe(name: str | Path, changes: Mapping[str, Any] | None = None) -> R
         if not option or not isinstance(tables.setdefault(section, {}), dict):
             raise OptionError(f"{name}: a key to change is section.key, got {key!r}", hint="model.width")
         tables[section][option] = value
+    if "train.epochs" in changes and "train.steps" not in changes:
+        tables["train"].pop("steps", None)
     changed = ", ".join(f"{key} = {brief(value)}" for key, value in changes.items())
     return build_recipe(tables, where=f"{name} with {changed}" if changed else name)
 
@@ -230,6 +240,9 @@ def read_tables(name: str) -> Table:
 
 
 def parse_toml(text: str, where: str) -> Table:
+    """Tables of a TOML text, within bounds: keys of many parts take the parser's memory by the square of their number."""
+    if len(text) > LARGEST or DEEP_KEY.search(text):
+        raise OptionError(f"a recipe has at most {LARGEST:,} characters and keys of two parts, got {where}")
     try:
         return tomllib.loads(text)
     # Bad TOML, numbers of 5,000 digits, tables in tables in tables:
@@ -240,7 +253,7 @@ def parse_toml(text: str, where: str) -> Table:
 def find(name: str) -> Path:
     """A preset by its name, or any file that ends in .toml."""
     if name.endswith(".toml"):
-        if "\0" in name or len(Path(name).name) > 255 or not Path(name).is_file():
+        if not is_file(name):
             raise OptionError(f"a recipe must be a preset or a file, got {name!r}: there is no such file")
         return Path(name)
     if name not in recipe_names():
@@ -251,12 +264,22 @@ def find(name: str) -> Path:
     return Path(str(files("manyheads.recipes"))) / f"{name}.toml"
 
 
+def is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+
+
 def merge(below: Table, above: Table) -> Table:
     """`above` wins, key by key, also inside tables."""
     both = {
         k: merge(below[k], above[k]) for k in above if isinstance(above[k], dict) and isinstance(below.get(k), dict)
     }
-    return {**below, **above, **both}
+    merged = {**below, **above, **both}
+    if "epochs" in above and "steps" not in above:
+        merged.pop("steps", None)  # who says how many epochs does not want the steps of the recipe below
+    return merged
 
 
 def build_recipe(tables: Table, where: str) -> Recipe:
@@ -287,14 +310,14 @@ def table_faults(tables: Table) -> Iterator[str]:
     for name, table in tables.items():
         if name == "description":
             if not isinstance(table, str):
-                yield f"description must be text, got {table!r}"
+                yield f"description must be text, got {brief(table)}"
         elif name == "task":
-            if table not in TASKS:
+            if not isinstance(table, str) or table not in TASKS:
                 yield f"task must be one of {', '.join(map(repr, TASKS))}, got {brief(table)}"
         elif name not in SECTIONS:
             yield f"{name} is not a section of a recipe: {where_it_belongs(name)}"
         elif not isinstance(table, dict):
-            yield f"{name} must be a section, [{name}], got {table!r}"
+            yield f"{name} must be a section, [{name}], got {brief(table)}"
         else:
             yield from SECTIONS[name].faults(table, prefix=f"{name}.")
 

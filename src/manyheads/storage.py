@@ -29,6 +29,7 @@ __all__ = [
     "replace_file",
     "saving",
     "sync_file",
+    "withdraw",
     "write_folder",
 ]
 
@@ -96,6 +97,14 @@ def saving(path: Path) -> Iterator[None]:
             f"{path} could not be saved: {error.strerror or error}; what was saved before is untouched",
             hint="make room and go on with --resume" if error.errno in NO_ROOM else None,
         ) from None
+
+
+def withdraw(root: Path, name: str) -> None:
+    """Take a file out of a folder and its manifest, if it is there."""
+    listed = read_manifest(root)
+    if listed.pop(name, None) is not None:
+        replace_file(root / MANIFEST, manifest(listed))
+        (root / name).unlink(missing_ok=True)
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -205,14 +214,28 @@ def plain_size(path: Path) -> int:
     return status.st_size
 
 
-def read_file(folder: Path, name: str) -> bytes:
-    """The content of a file, if it is what the manifest says; what was checked is what is given back."""
-    accepted = read_manifest(folder).get(name)
-    path = folder / name
+def read_file(folder: Path, name: str, most: int | None = None) -> bytes:
+    """The content of a file, if it is what the manifest says; what was checked is what is given back. `most`: bytes, if bounded.
+
+    Between the manifest and the file someone may publish: only a file that a manifest refuses before and after is damaged.
+    """
+    manifest = read_manifest(folder)
+    while True:
+        try:
+            return read_accepted(folder / name, manifest.get(name), most)
+        except InputError:
+            before, manifest = manifest, read_manifest(folder)
+            if manifest == before:
+                raise
+
+
+def read_accepted(path: Path, accepted: list[Entry] | None, most: int | None) -> bytes:
     if accepted is None:
         raise InputError(f"{path} is not in the manifest: it was not written by a run")
     try:
         size = plain_size(path)
+        if most is not None and size > most:
+            raise InputError(f"{path} must have at most {most:,} bytes, got {size:,}")
         content = path.read_bytes() if size in [e["bytes"] for e in accepted] else None
     except OSError as error:
         raise InputError(f"{path} is missing or unreadable: {error.strerror}") from None

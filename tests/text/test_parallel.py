@@ -62,13 +62,21 @@ def test_with_a_development_set(tmp_path, write):
     assert sorted(path.name for path in folder.iterdir()) == ["dev.source.txt", "dev.target.txt", "ready.json", *IDS]
 
 
-@pytest.mark.parametrize(("count", "held_out"), [(2, 1), (20, 1), (21, 2), (200, 10), (25_000, 1_000)])
-def test_held_out_pairs_are_not_trained_on_and_counted(tmp_path, write, count, held_out):
+@pytest.mark.parametrize(("count", "least", "most"), [(2, 1, 1), (20, 1, 4), (200, 4, 18), (25_000, 880, 1_120)])
+def test_held_out_pairs_are_not_trained_on_and_counted(tmp_path, write, count, least, most):
     data, pairs = prepare(tmp_path / "data", [write(lines(count))])
     assert data.held_out
-    assert len(data.dev) == data.dev_counts.pairs == held_out
-    assert len(pairs) == data.train_counts.pairs == count - held_out
+    assert least <= len(data.dev) == data.dev_counts.pairs <= most
+    assert len(pairs) == data.train_counts.pairs == count - len(data.dev)
     assert sorted(pairs + data.dev) == sorted(as_pairs(lines(count)))
+
+
+def test_a_source_is_held_out_with_all_its_targets(tmp_path, write):
+    twice = lines(200) + lines(200).replace("\t", "\tagain ")
+    data, pairs = prepare(tmp_path / "data", [write(twice)])
+    assert data.dev
+    assert not {source for source, _ in data.dev} & {source for source, _ in pairs}
+    assert len(data.dev) % 2 == 0
 
 
 def test_nothing_can_be_held_out_of_one_pair(tmp_path, write):
@@ -114,15 +122,15 @@ def test_a_pipe_is_read_once(tmp_path, write):
     data, pairs = prepare(tmp_path / "data", [pipe])
     thread.join()
     assert len(pairs) + len(data.dev) == 40
-    assert read_ready(tmp_path / "data")["files"] == [None]
+    assert read_ready(tmp_path / "data")["files"] == {"train": [None], "dev": []}
 
 
 def test_a_fingerprint_notices_a_new_line_and_a_changed_letter(tmp_path, write):
     path = write(lines(30))
-    before = fingerprint([path])
-    assert fingerprint([write(lines(30))]) == before
-    assert fingerprint([write(lines(31))]) != before
-    assert fingerprint([write(lines(30).replace("word 7\n", "word 8\n"))]) != before
+    before = fingerprint({"train": [path]})
+    assert fingerprint({"train": [write(lines(30))]}) == before
+    assert fingerprint({"train": [write(lines(31))]}) != before
+    assert fingerprint({"train": [write(lines(30).replace("word 7\n", "word 8\n"))]}) != before
 
 
 def test_ids_can_be_made_again(tmp_path, write):
@@ -131,7 +139,7 @@ def test_ids_can_be_made_again(tmp_path, write):
     assert is_prepared(folder)
     forget_ids(folder)
     assert not is_prepared(folder)
-    assert read_ready(folder)["train"]["pairs"] == 28
+    assert read_ready(folder)["train"]["pairs"] == len(before)
     assert prepare(folder, train)[1] == before
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,7 @@ def test_training_stops_when_the_score_no_longer_improves(tmp_path, data):
 def test_without_a_development_set_some_pairs_are_held_out(tmp_path, data):
     train((data[0], None), tmp_path / "run")
     held_out = (tmp_path / "run" / "data" / "dev.source.txt").read_text().splitlines()
-    assert len(held_out) == 300 / 20
+    assert 1 <= len(held_out) <= 60  # a source with all its pairs; short ones are there many times
 
 
 def test_parts_of_a_batch_give_the_gradient_of_the_whole(tmp_path, data):
@@ -177,10 +178,11 @@ def test_another_recipe_is_another_run(tmp_path, data):
 
 
 def test_more_steps_go_on_from_the_end(tmp_path, data):
-    train(data, tmp_path / "run", train__schedule="inverse-sqrt")
-    longer = train(data, tmp_path / "run", resume=True, train__steps=16, train__schedule="inverse-sqrt")
+    same = {"train__schedule": "inverse-sqrt", "train__warmup": 1}  # all that does not depend on how long it is
+    train(data, tmp_path / "run", **same)
+    longer = train(data, tmp_path / "run", resume=True, train__steps=16, **same)
     assert longer.steps == 16
-    whole = train(data, tmp_path / "whole", train__steps=16, train__schedule="inverse-sqrt")
+    whole = train(data, tmp_path / "whole", train__steps=16, **same)
     a, b = ((run.folder / "model.safetensors").read_bytes() for run in (longer, whole))
     assert a == b
 
@@ -191,7 +193,7 @@ def test_changed_data_is_noticed(tmp_path, data):
     train(([str(pairs)], data[1]), tmp_path / "run")
     text = pairs.read_text()
     pairs.write_text(text[:-2] + ("a" if text[-2] != "a" else "b") + "\n")  # as long as it was
-    with pytest.raises(InputError, match=r"data it began with, got .*pairs.tsv"):
+    with pytest.raises(InputError, match=r"data it began with, got other content in .*pairs.tsv"):
         train(([str(pairs)], data[1]), tmp_path / "run", resume=True, train__steps=20)
 
 
@@ -242,3 +244,37 @@ def test_a_log_that_cannot_be_written_stops_nothing(tmp_path, data):
     (out / "log.jsonl").symlink_to("/dev/full")
     trained = train(data, out, resume=True)
     assert trained.steps == 8
+
+
+@pytest.mark.parametrize("name", ["ready.json", "train.source.ids", "train.target.offsets", "dev.source.txt"])
+def test_damaged_ids_are_made_again(tmp_path, data, name, monkeypatch):
+    from manyheads.training import api
+
+    whole = train(data, tmp_path / "whole")
+    monkeypatch.setattr(api, "fit", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        train(data, tmp_path / "run")
+    monkeypatch.undo()
+    path = tmp_path / "run" / "data" / name
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    again = train(data, tmp_path / "run", resume=True)
+    assert (again.folder / "model.safetensors").read_bytes() == (whole.folder / "model.safetensors").read_bytes()
+
+
+def test_a_stream_that_is_gone_stops_nothing(tmp_path, data, monkeypatch):
+    import sys
+
+    full = open("/dev/full", "w", buffering=1)  # noqa: SIM115 - closing it fails too
+    monkeypatch.setattr(sys, "stderr", full)
+    changes = {**TINY, "train.steps": 4}
+    manyheads.train("tiny", train=data[0], dev=data[1], out=tmp_path / "run", changes=changes, device="cpu")
+    with suppress(OSError):
+        full.close()
+    assert (tmp_path / "run" / "summary.json").exists()
+
+
+def test_a_recipe_that_is_built_takes_no_changes(tmp_path, data):
+    with pytest.raises(OptionError, match="changes go with the name of a recipe"):
+        manyheads.train(manyheads.load_recipe("tiny"), train=data[0], out=tmp_path, changes={"train.steps": 3})

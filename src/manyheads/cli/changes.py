@@ -22,7 +22,7 @@ def parse_changes(settings: Iterable[str]) -> dict[str, Any]:
 
 def parse_value(text: str) -> Any:
     try:
-        table = tomllib.loads(f"value = {text}")
+        table = tomllib.loads(f"value = {text}") if len(text) < 10_000 else {}
     except (ValueError, RecursionError):
         return text
     return table["value"] if list(table) == ["value"] else text

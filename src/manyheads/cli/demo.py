@@ -1,10 +1,11 @@
 """`manyheads demo`: see it work, on this machine, in a few minutes."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+
+from manyheads.cli.options import Out
 
 __all__ = ["demo"]
 
@@ -26,8 +27,7 @@ def demo(
     resume
         Go on with the demo in --out.
     """
-    from rich.console import Console
 
     from manyheads.demo import run_demo
 
-    run_demo(Path(out), Console(file=sys.stdout, highlight=False), resume=resume)
+    run_demo(Path(out), Out(), resume=resume)

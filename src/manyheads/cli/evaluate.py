@@ -1,12 +1,10 @@
 """`manyheads evaluate`: how good a model is on pairs it has not seen."""
 
 import json
-import sys
 
-from rich.console import Console
 from rich.table import Table
 
-from manyheads.cli.options import Device, Files, Json
+from manyheads.cli.options import Device, Files, Json, Out, Whole
 
 __all__ = ["evaluate"]
 
@@ -16,7 +14,7 @@ def evaluate(
     /,
     *,
     data: Files,
-    beam: int | None = None,
+    beam: Whole | None = None,
     length_penalty: float | None = None,
     as_json: Json = False,
     device: Device = "auto",
@@ -53,4 +51,4 @@ def evaluate(
     table = Table(box=None, pad_edge=False, show_header=False)
     for name, value in scores.as_object().items():
         table.add_row(name, f"{value:,.2f}" if isinstance(value, float) else f"{value}")
-    Console(file=sys.stdout, highlight=False).print(table)
+    Out().print(table)

@@ -1,26 +1,19 @@
 """`manyheads flops`: what a recipe costs, by part."""
 
 import json
-import sys
-from collections.abc import Sequence
 from typing import Annotated, Any
 
-from cyclopts import Parameter, Token, validators
-from rich.console import Console
+from cyclopts import Parameter, validators
 from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
 from manyheads.cli.changes import parse_changes
+from manyheads.cli.options import Out, whole_number
 from manyheads.models.cost import PARTS, Cost, transformer_cost
 from manyheads.recipe import load_recipe
 
 __all__ = ["flops"]
-
-
-def whole_number(hint: type, tokens: Sequence[Token]) -> int:
-    """Plain int(): 2.7 is no whole number, and is not to become 3."""
-    return int(tokens[0].value)
 
 
 Count = Annotated[int, Parameter(validator=validators.Number(gte=1, lte=10_000_000), converter=whole_number)]
@@ -71,7 +64,7 @@ def flops(
 
 def print_whole(table: Table) -> None:
     """Figures are never cut: on a screen that is too narrow, lines wrap."""
-    console = Console(file=sys.stdout)
+    console = Out()
     console.width = max(console.width, Measurement.get(console, console.options.update(width=10_000), table).maximum)
     console.print(table)
 

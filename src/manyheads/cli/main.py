@@ -1,6 +1,7 @@
 """The command `manyheads`. Each verb is one file in this folder. None imports torch before it needs it.
 
-Results go to stdout, everything else to stderr. Exit status: 0 done, 1 failed, 2 refused usage or input.
+Results go to stdout, everything else to stderr. Exit status: 0 done, 1 failed, 2 refused usage or
+input, 130 or 143 stopped by a signal after saving.
 """
 
 import io
@@ -40,18 +41,39 @@ for verb in (demo, train, translate, evaluate, score, flops, recipes):
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command line and exit; errors are one sentence and a hint on stderr, never a traceback."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without × shows ?
     try:
-        app(arguments, exit_on_error=False, print_error=False)
+        try:
+            app(named_stdin(sys.argv[1:] if arguments is None else arguments), exit_on_error=False, print_error=False)
+        finally:
+            sys.stdout.flush()  # here, where it is known what to do if it fails
     except CycloptsError as error:
         command = " ".join(["manyheads", *(error.command_chain or ())])
         fail(str(error), f"`{command} --help` shows what there is", 2)
     except ManyheadsError as error:
         fail(error.message, error.hint, error.status)
     except BrokenPipeError:  # the reader of our output has left, `manyheads … | head -1`: nothing is wrong
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        forget_output()
+    except OSError as error:  # of our own output: all else is caught where it is known what was being done
+        forget_output()
+        fail(f"the output could not be written: {error.strerror or error}", None, 1)
+
+
+def named_stdin(words: list[str]) -> list[str]:
+    """Among several files the parser takes "-" for an option; by its name standard input is a file like any other."""
+    if words[:1] == ["translate"]:
+        return words
+    return ["/dev/stdin" if word == "-" else word for word in words]
+
+
+def forget_output() -> None:
+    """What is still to be written has nowhere to go; Python would try again when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def fail(message: str, hint: str | None, status: int) -> None:

@@ -1,16 +1,36 @@
 """What several verbs share: options, and a count of what was odd."""
 
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
+from rich.console import Console
 
-__all__ = ["Device", "Files", "Json", "Settings", "say"]
+__all__ = ["Device", "File", "Files", "Json", "Out", "Settings", "Whole", "say", "whole_number"]
 
-Files = Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=())]
+
+def whole_number(hint: type, tokens: Sequence[Token]) -> int:
+    """Plain int(): 2.7 is no whole number, and is not to become 3."""
+    return int(tokens[0].value)
+
+
+Whole = Annotated[int, Parameter(converter=whole_number)]
+File = Annotated[str, Parameter(allow_leading_hyphen=True)]  # "-" is standard input or output
+Files = Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=(), show_default=False)]
 Settings = Annotated[tuple[str, ...], Parameter(name="--set", negative=(), consume_multiple=False, show_default=False)]
 Json = Annotated[bool, Parameter(name="--json", negative=(), show_default=False)]
 Device = Annotated[str, Parameter(name="--device")]
+
+
+class Out(Console):
+    """Standard output, for tables. That its reader has left is for `main` to deal with."""
+
+    def __init__(self) -> None:
+        super().__init__(file=sys.stdout, highlight=False)
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
 
 
 def say(count: int, what: str) -> None:

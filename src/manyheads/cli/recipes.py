@@ -1,12 +1,10 @@
 """`manyheads recipes`: the presets, and what is in them."""
 
-import sys
-
 import tomli_w
 from cyclopts import App
-from rich.console import Console
 from rich.table import Table
 
+from manyheads.cli.options import Out
 from manyheads.recipe import load_recipe, recipe_names
 
 __all__ = ["app", "list_recipes", "show"]
@@ -29,7 +27,7 @@ def list_recipes() -> None:
     table = Table(box=None, pad_edge=False, show_header=False)
     for name in recipe_names():
         table.add_row(name, load_recipe(name).description)
-    Console(file=sys.stdout).print(table)
+    Out().print(table)
 
 
 @app.command

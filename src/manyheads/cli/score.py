@@ -1,6 +1,7 @@
 """`manyheads score`: how likely a model finds given targets."""
 
 import json
+import math
 
 from manyheads.cli.options import Device, Files, Json, say
 
@@ -28,10 +29,16 @@ def score(model: str, /, *, data: Files, as_json: Json = False, device: Device =
     """
     from manyheads.evaluation.api import score as score_pairs
 
-    scores = score_pairs(model, data, device=device)
-    for one in scores:
+    truncated = 0
+    for one in score_pairs(model, data, device=device):
+        truncated += one.truncated
         if as_json:
-            print(json.dumps({"log_probability": one.log_probability, "tokens": one.tokens}))  # noqa: T201
+            print(json.dumps({"log_probability": finite(one.log_probability), "tokens": one.tokens}))  # noqa: T201
         else:
             print(f"{one.log_probability:.4f}")  # noqa: T201
-    say(sum(one.truncated for one in scores), "longer than is scored: the score is that of the beginning")
+    say(truncated, "longer than is scored: the score is that of the beginning, or nan if it is more than a megabyte")
+
+
+def finite(number: float) -> float | None:
+    """JSON has no NaN."""
+    return number if math.isfinite(number) else None

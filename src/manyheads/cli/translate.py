@@ -1,6 +1,8 @@
 """`manyheads translate`: one line in, one line out."""
 
+import io
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +10,7 @@ from typing import Annotated, Any, TextIO
 
 from cyclopts import Parameter
 
-from manyheads.cli.options import Device, Json, say
+from manyheads.cli.options import Device, File, Json, Whole, say
 from manyheads.errors import InputError, SaveError
 
 __all__ = ["translate"]
@@ -20,17 +22,17 @@ def translate(
     model: str,
     /,
     *,
-    input: str = "-",  # noqa: A002
-    output: str = "-",
-    beam: int | None = None,
+    input: File = "-",  # noqa: A002
+    output: File = "-",
+    beam: Whole | None = None,
     length_penalty: float | None = None,
-    n_best: int = 1,
+    n_best: Whole = 1,
     sample: Switch = False,
     temperature: float | None = None,
-    top_k: int | None = None,
+    top_k: Whole | None = None,
     top_p: float | None = None,
-    seed: int = 1,
-    batch: int = 64,
+    seed: Whole = 1,
+    batch: Whole = 64,
     as_json: Json = False,
     device: Device = "auto",
 ) -> None:
@@ -121,12 +123,21 @@ def read_texts(path: str) -> Iterator[str]:
 
 @contextmanager
 def open_output(path: str) -> Iterator[TextIO]:
+    """Standard output, or a file that is replaced when all of it is written: the input may be the same file."""
     if path == "-":
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(
+                encoding="utf-8", errors="strict"
+            )  # as what goes in, whatever the terminal is set to
         yield sys.stdout
         sys.stdout.flush()
         return
+    plain = not os.path.exists(path) or os.path.isfile(path)
+    place = f"{path}.writing" if plain else path
     try:
-        with open(path, "w", encoding="utf-8", newline="\n") as file:
+        with open(place, "w", encoding="utf-8", newline="\n") as file:
             yield file
+        if plain:
+            os.replace(place, path)
     except OSError as error:
         raise SaveError(f"{path} could not be written: {error.strerror}") from None

@@ -7,6 +7,7 @@ scores better than the worst of them, or no beginning is left; it then leaves th
 B sentences · k beam · W words
 """
 
+import math
 from collections.abc import Sequence
 from math import inf
 
@@ -20,6 +21,10 @@ from manyheads.models.transformer import Transformer
 from manyheads.text.tokenizer import BEGIN, END
 
 __all__ = ["beam_search"]
+
+
+NOTHING = Hypothesis([], -math.inf, -math.inf, finished=False)
+"""If a model's numbers are not finite, no continuation has a probability."""
 
 
 class Finished:
@@ -74,7 +79,7 @@ def beam_search(
         else:
             cache.reorder(origin.flatten())
         tokens = words.flatten()[:, None]
-    return [sentence.best for sentence in found]
+    return [sentence.best or [NOTHING] for sentence in found]
 
 
 Candidates = tuple[Float[Tensor, "B c"], Int[Tensor, "B c"], Int[Tensor, "B c"]]

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-__all__ = ["split_text"]
+__all__ = ["WIDE_ENDS", "split_text"]
 
-ENDS = (". ", "! ", "? ", "。", "！", "？")
+WIDE_ENDS = ("。", "！", "？")
+ENDS = (". ", "! ", "? ", *WIDE_ENDS)
 
 
 def split_text(text: str, most: int) -> Iterator[str]:

@@ -27,8 +27,8 @@ from manyheads.decoding.beam import beam_search
 from manyheads.decoding.greedy import Sampler, decode_one_by_one
 from manyheads.decoding.hypothesis import Hypothesis
 from manyheads.decoding.options import Search
-from manyheads.decoding.segments import split_text
-from manyheads.errors import OptionError, did_you_mean
+from manyheads.decoding.segments import WIDE_ENDS, split_text
+from manyheads.errors import OptionError, brief, did_you_mean
 from manyheads.machine import choose_device
 from manyheads.modelfolder import load_model, save_model
 from manyheads.models.transformer import Transformer
@@ -41,6 +41,8 @@ __all__ = ["Alternative", "ForcedScore", "Translation", "Translator"]
 CHUNK = 4_096
 """Lines read, sorted and translated together: memory is bounded, however long the input."""
 
+
+CHUNK_CHARACTERS = 2_000_000
 
 LONGEST_SCORED = 2_048
 """Pieces of a pair that are scored; of a longer one the beginning. No sentence is longer, and memory is bounded."""
@@ -122,9 +124,11 @@ class Translator:
         Options are those of `Search`: beam, length_penalty, temperature, …
         """
         search = self.search(**options)
+        if not isinstance(text, (str, Iterable)) or isinstance(text, bytes):
+            raise OptionError(f"a translator takes a text or a list of texts, got {brief(text)}")
         if isinstance(text, str):
             return "\n".join(t.text for t in self.translate(text.split("\n"), search))
-        texts = [one.split("\n") for one in text]
+        texts = [checked_text(one).split("\n") for one in text]
         lines = (t.text for t in self.translate(chain.from_iterable(texts), search))
         return ["\n".join(islice(lines, len(one))) for one in texts]
 
@@ -142,8 +146,10 @@ class Translator:
         self, lines: Iterable[str], search: Search | None = None, *, chunk: int = CHUNK
     ) -> Iterator[Translation]:
         """A translation for every line, in order; a blank line gives a blank one. `chunk` lines are read at a time."""
+        if isinstance(lines, str):
+            raise OptionError("translate takes lines, got one text", hint="translator(text), or translate([text])")
         search, lines, first = search or self.search(), iter(lines), 0
-        while block := list(islice(lines, chunk)):
+        for block in blocks(lines, chunk, CHUNK_CHARACTERS):
             yield from self.translate_block(block, search, first)
             first += len(block)
 
@@ -212,7 +218,7 @@ class Translator:
             )
             return Translation(alternatives, truncated=not parts[0][0].finished)
         best = [hypotheses[0] for hypotheses in parts]
-        text = " ".join(self.vocabulary.target.decode(h.ids) for h in best)
+        text = joined(self.vocabulary.target.decode(h.ids) for h in best)
         whole = Alternative(text, sum(h.score for h in best), sum(h.log_probability for h in best))
         return Translation((whole,), truncated=not all(h.finished for h in best), parts=len(parts))
 
@@ -238,6 +244,34 @@ class Translator:
         logits = self.model(source, torch.cat([begin, labels[:, :-1]], 1)).float()
         loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PADDING, reduction="none")
         return (-loss).view_as(labels).sum(1, dtype=torch.float64).tolist()
+
+
+def checked_text(text: str) -> str:
+    if not isinstance(text, str):
+        raise OptionError(f"what is translated must be text, got {brief(text)}")
+    return text
+
+
+def blocks(lines: Iterable[str], most: int, characters: int) -> Iterator[list[str]]:
+    """Up to `most` lines at a time; fewer if they are long."""
+    block: list[str] = []
+    room = characters
+    for line in lines:
+        block.append(checked_text(line))
+        room -= len(line)
+        if len(block) == most or room <= 0:
+            yield block
+            block, room = [], characters
+    if block:
+        yield block
+
+
+def joined(parts: Iterable[str]) -> str:
+    """With a space between them, but not after a full stop that needs none."""
+    text = ""
+    for part in parts:
+        text += part if not text or text.endswith(WIDE_ENDS) else f" {part}"
+    return text
 
 
 @contextmanager

@@ -1,19 +1,20 @@
 """`manyheads.evaluate` and `manyheads.score`: a model against pairs of lines."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from math import exp
 from pathlib import Path
 
-from manyheads.decoding.translator import ForcedScore, Translator
+from manyheads.decoding.translator import CHUNK, ForcedScore, Translator
 from manyheads.evaluation.scores import Scores, score_outputs
-from manyheads.text.corpus import Counts, check_paths, read_pairs
+from manyheads.text.corpus import Counts, Paths, check_paths, read_every_pair
 from manyheads.text.parallel import read_dev
 
 __all__ = ["evaluate", "score"]
 
 
-def evaluate(model: str | Path | Translator, data: Sequence[str], *, device: str = "auto", **options: float) -> Scores:
+def evaluate(model: str | Path | Translator, data: Paths, *, device: str = "auto", **options: float) -> Scores:
     """Translate the sources of `data` (one TSV file, or two files) and score them against the targets.
 
     Options are those of `Search`: beam, length_penalty, …
@@ -39,8 +40,14 @@ def perplexity(scores: Sequence[ForcedScore]) -> float:
     return exp(min(700, -sum(s.log_probability for s in scores) / sum(s.tokens for s in scores)))
 
 
-def score(model: str | Path | Translator, data: Sequence[str], *, device: str = "auto") -> list[ForcedScore]:
+NO_SCORE = ForcedScore(float("nan"), 0, truncated=True)
+"""Of a pair with a line that is too long to be held in memory."""
+
+
+def score(model: str | Path | Translator, data: Paths, *, device: str = "auto") -> Iterator[ForcedScore]:
     """log P(target | source) of every pair of `data`, in order; a blank target is as likely as an end at the start."""
     translator = model if isinstance(model, Translator) else Translator.load(model, device)
-    pairs = read_pairs(check_paths(data, "--data"), Counts(), keep_all=True)
-    return translator.score([pair for _, pair in pairs])
+    pairs = read_every_pair(check_paths(data, "--data"), Counts())
+    while block := list(islice(pairs, CHUNK)):
+        scores = translator.score([pair or ("", "") for _, pair in block])
+        yield from (NO_SCORE if pair is None else one for one, (_, pair) in zip(scores, block, strict=True))

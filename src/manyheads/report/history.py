@@ -53,9 +53,9 @@ class History:
         return Curve(name, points, lost=len(values) - len(points))
 
     def best_step(self) -> int | None:
-        """When the model was chosen: at the first validation with the highest score."""
+        """When the model was chosen: at the last validation with the highest score."""
         scores = self.curve("", "validation", "score").points
-        return max(scores, key=lambda point: point[1])[0] if scores else None
+        return max(scores, key=lambda point: (point[1], point[0]))[0] if scores else None
 
     def samples(self) -> list[Sample]:
         """What the model made of the first pairs of the development set, at the end."""

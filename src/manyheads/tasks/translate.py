@@ -24,7 +24,7 @@ from manyheads.models.transformer import Transformer
 from manyheads.recipe import Recipe
 from manyheads.tasks.task import Sample, Say, Validation
 from manyheads.text.batches import BatchPlan
-from manyheads.text.corpus import Pair
+from manyheads.text.corpus import Pair, check_paths
 from manyheads.text.parallel import (
     Parallel,
     fingerprint,
@@ -47,7 +47,10 @@ VALIDATION_BATCH = 256
 
 @dataclass(frozen=True, eq=False)
 class PairBatch:
-    """source: ids and end · target: begin and ids · labels: ids and end; padding behind each."""
+    """source: ids and end · target: begin and ids · labels: ids and end; padding behind each.
+
+    count   target tokens, the end included, of the whole batch, also in a part of it
+    """
 
     source: Int[Tensor, "B S"]
     target: Int[Tensor, "B T"]
@@ -91,13 +94,15 @@ class Task:
         files: Mapping[str, bytes],
         say: Say,
     ) -> "Task":
-        train, dev = data["train"] or (), data.get("dev")
+        train = check_paths(data["train"] or (), "--train")
+        dev = check_paths(data["dev"], "--dev") if data["dev"] else None
         known = Vocabulary.loads(files[TOKENIZER].decode(), TOKENIZER) if TOKENIZER in files else None
-        if known is not None and (before := read_ready(folder)):
-            check_unchanged([*train, *(dev or ())], before["files"])
+        before = read_ready(folder) if known else {}
+        if before:
+            check_unchanged({"train": train, "dev": dev}, before["files"])
         if known is None or not is_prepared(folder):
             learn = partial(learn_vocabulary, recipe) if known is None else lambda *_: known
-            known = prepare_parallel(folder, train, dev, learn, recipe.data.max_length)
+            known = prepare_parallel(folder, train, dev, learn, recipe.data.max_length, before.get("text"))
         vocabulary = known
         parallel = open_parallel(folder, vocabulary)
         describe(parallel, vocabulary, say)
@@ -143,16 +148,20 @@ def learn_vocabulary(recipe: Recipe, sources: Lines, targets: Lines) -> Vocabula
     return train_vocabulary(recipe.data.tokenizers, sources, targets, size=recipe.data.vocabulary, joint=joint)
 
 
-def check_unchanged(paths: Sequence[str], before: Sequence[str | None]) -> None:
+def check_unchanged(data: Mapping[str, Sequence[str] | None], before: Mapping[str, list[str | None]]) -> None:
     """A resumed run is the same run: on the same data."""
-    now = fingerprint(paths)
-    changed = [path for path, a, b in zip(paths, before, now, strict=False) if a != b]
-    if changed or len(before) != len(now):
-        raise InputError(
-            f"a run goes on with the data it began with, got {changed[0] if changed else 'another number of files'}: "
-            "its content is not what it was",
-            hint="another --out starts a run of its own",
-        )
+    for name, sums in fingerprint(data).items():
+        if len(sums) != len(before[name]):
+            raise changed_data(f"{len(sums)} files as --{name} instead of {len(before[name])}")
+        for path, then, now in zip(data[name] or (), before[name], sums, strict=True):
+            if then != now:
+                raise changed_data(f"other content in {path}" if now else f"{path}, which cannot be read")
+
+
+def changed_data(got: str) -> InputError:
+    return InputError(
+        f"a run goes on with the data it began with, got {got}", hint="another --out starts a run of its own"
+    )
 
 
 def describe(data: Parallel, vocabulary: Vocabulary, say: Say) -> None:

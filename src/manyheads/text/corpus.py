@@ -14,9 +14,10 @@ from typing import Any
 from manyheads.errors import InputError, OptionError
 from manyheads.text.lines import MAX_LINE, decode_line, read_lines
 
-__all__ = ["Counts", "Pair", "check_paths", "read_pairs"]
+__all__ = ["Counts", "Pair", "Paths", "check_paths", "read_every_pair", "read_pairs"]
 
 Pair = tuple[str, str]
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 SHOWN = 5
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 END_OF_FILE: Any = object()
@@ -57,11 +58,9 @@ class Counts:
         ]
 
 
-def check_paths(paths: Sequence[str | os.PathLike[str]], option: str) -> tuple[str, ...]:
+def check_paths(paths: Paths, option: str) -> tuple[str, ...]:
     """One TSV file, or a source and a target file."""
-    if isinstance(paths, (str, os.PathLike)):
-        raise OptionError(f"{option} takes a list of files, got {str(paths)!r}")
-    names = tuple(map(str, paths))
+    names = (str(paths),) if isinstance(paths, (str, os.PathLike)) else tuple(map(str, paths))
     if not 1 <= len(names) <= 2:
         raise OptionError(
             f"{option} takes one TSV file, or a source file and a target file, got {len(names)} files",
@@ -72,10 +71,15 @@ def check_paths(paths: Sequence[str | os.PathLike[str]], option: str) -> tuple[s
     return names
 
 
-def read_pairs(paths: Sequence[str], counts: Counts, *, keep_all: bool = False) -> Iterator[tuple[int, Pair]]:
-    """(line number, (source, target)) of every usable pair; `counts` says what was left out.
+def read_pairs(paths: Sequence[str], counts: Counts) -> Iterator[tuple[int, Pair]]:
+    """(line number, (source, target)) of every usable pair; `counts` says what was left out."""
+    for number, pair in read_every_pair(paths, counts):
+        if pair and all(pair):
+            yield number, pair
 
-    With `keep_all` nothing is: a blank side is "", and what is too long is blank.
+
+def read_every_pair(paths: Sequence[str], counts: Counts) -> Iterator[tuple[int, Pair | None]]:
+    """(line number, pair) of every line: a blank side is "", and None is what is too long to be held in memory.
 
     Faults of the file itself are collected and raised when its end is reached.
     """
@@ -85,17 +89,16 @@ def read_pairs(paths: Sequence[str], counts: Counts, *, keep_all: bool = False) 
     for number, pair in columns:
         if pair is None:
             counts.note("too_long", number)
-            if keep_all:
-                yield number, ("", "")
-        elif not all(side.strip() for side in pair):
+            yield number, None
+            continue
+        pair = (pair[0] if pair[0].strip() else "", pair[1] if pair[1].strip() else "")
+        if not all(pair):
             counts.note("blank", number)
-            if keep_all:
-                yield number, (pair[0] if pair[0].strip() else "", pair[1] if pair[1].strip() else "")
         else:
             counts.pairs += 1
             if any(map(CONTROL.search, pair)):
                 counts.note("control", number)
-            yield number, pair
+        yield number, pair
     faults.refuse()
     if not number:
         raise InputError(f"a corpus must have at least one pair, got {' and '.join(paths)}: nothing in it")

@@ -11,11 +11,12 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from manyheads.errors import InputError
 from manyheads.storage import replace_file, saving
@@ -29,9 +30,10 @@ __all__ = [
 
 BLOCK = 10_000
 READY = "ready.json"
+DEV = ("dev.source.txt", "dev.target.txt")
 IDS = [f"train.{side}.{what}" for side in ("source", "target") for what in ("ids", "offsets")]
 HELD_OUT = 1_000
-"""Pairs that are held out if there is no development set: every twentieth, but no more than these."""
+"""Pairs that are held out if there is no development set: about every twentieth, but no more than about these."""
 
 Learn = Callable[[Callable[[], Iterable[str]], Callable[[], Iterable[str]]], Vocabulary]
 
@@ -49,15 +51,26 @@ class Parallel:
 
 
 def prepare_parallel(
-    folder: Path, train: Sequence[str], dev: Sequence[str] | None, learn: Learn, max_length: int
+    folder: Path,
+    train: Sequence[str],
+    dev: Sequence[str] | None,
+    learn: Learn,
+    max_length: int,
+    text: str | None = None,
 ) -> Vocabulary:
-    """Read both sets, learn the vocabulary from the training set, write ids. `learn` is given the lines of both sides."""
+    """Read both sets, learn the vocabulary from the training set, write ids.
+
+    learn   is given the lines of both sides
+    text    the sum that the training text must have, if it was read before: what comes through a pipe is known by it
+    """
     with saving(folder):
         folder.mkdir(parents=True, exist_ok=True)
         forget_ids(folder)
         counts, dev_counts = Counts(), Counts()
         dev_pairs = read_dev(dev, dev_counts) if dev else []  # the small file first: its faults are found at once
         spool = Spool(folder / "spool", counts, train)
+        if text not in (None, spool.digest):
+            raise InputError(f"a run goes on with the data it began with, got other pairs in {' and '.join(train)}")
         if not dev:
             dev_pairs = spool.hold_out()
             dev_counts.pairs = len(dev_pairs)
@@ -72,7 +85,9 @@ def prepare_parallel(
             "train": asdict(counts),
             "dev": asdict(dev_counts),
             "held_out": not dev,
-            "files": fingerprint([*train, *(dev or ())]),
+            "files": fingerprint({"train": train, "dev": dev}),
+            "text": spool.digest,
+            "stored": {name: sha256(str((spool.folder if name in IDS else folder) / name)) for name in (*IDS, *DEV)},
         }
         replace_file(folder / READY, json.dumps(ready).encode())
         for name in IDS:
@@ -95,12 +110,20 @@ def open_parallel(folder: Path, vocabulary: Vocabulary) -> Parallel:
 
 
 def read_ready(folder: Path) -> dict[str, Any]:
-    """What was said of the data when it was made ready; nothing if it never was."""
-    return json.loads((folder / READY).read_bytes()) if (folder / READY).exists() else {}
+    """What was said of the data when it was made ready; nothing if it never was, or if that is damaged."""
+    try:
+        ready = json.loads((folder / READY).read_bytes())
+        return ready if ready.keys() >= {"train", "dev", "held_out", "files", "text", "stored"} else {}
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return {}
 
 
 def is_prepared(folder: Path) -> bool:
-    return all((folder / name).exists() for name in (READY, *IDS))
+    """Is everything there, and as it was written? A run that goes on must not learn from a flipped bit."""
+    ready = read_ready(folder)
+    return bool(ready) and all(
+        (folder / name).is_file() and sha256(str(folder / name)) == ready["stored"].get(name) for name in (*IDS, *DEV)
+    )
 
 
 def forget_ids(folder: Path) -> None:
@@ -117,9 +140,11 @@ def read_dev(paths: Sequence[str], counts: Counts) -> list[Pair]:
     return pairs
 
 
-def fingerprint(paths: Iterable[str]) -> list[str | None]:
-    """The SHA-256 sum of each file; None for what cannot be read twice."""
-    return [sha256(path) if os.path.isfile(path) else None for path in paths]
+def fingerprint(data: Mapping[str, Sequence[str] | None]) -> dict[str, list[str | None]]:
+    """For each set the SHA-256 sums of its files; None for what cannot be read twice."""
+    return {
+        name: [sha256(path) if os.path.isfile(path) else None for path in paths or ()] for name, paths in data.items()
+    }
 
 
 def sha256(path: str) -> str:
@@ -134,24 +159,42 @@ class Spool:
         self.folder = folder
         self.skipped: set[int] = set()
         folder.mkdir(exist_ok=True)
-        with open(self.file("source"), "wb") as source, open(self.file("target"), "wb") as target:
-            for number, pair in read_pairs(paths, counts):
-                source.write(f"{number} {pair[0]}\n".encode())
-                target.write(f"{pair[1]}\n".encode())
         self.counts = counts
+        try:
+            self.digest = self.write(read_pairs(paths, counts))
+        except InputError:  # what cannot be used leaves nothing behind
+            self.remove()
+            raise
+
+    def write(self, pairs: Iterable[tuple[int, Pair]]) -> str:
+        """Gives the SHA-256 sum of the text."""
+        digest = hashlib.sha256()
+        with open(self.file("source"), "wb") as sources, open(self.file("target"), "wb") as targets:
+            for number, (source, target) in pairs:
+                sources.write(f"{number} {source}\n".encode())
+                targets.write(f"{target}\n".encode())
+                digest.update(f"{source}\n{target}\n".encode())
+        return digest.hexdigest()
 
     def file(self, side: str) -> Path:
         return self.folder / f"{side}.txt"
 
     def hold_out(self) -> list[Pair]:
-        """Every twentieth pair, or fewer, for development; they are not trained on."""
+        """About every twentieth pair, or fewer, for development; they are not trained on.
+
+        A source is held out with all its targets, chosen by its checksum: a pair that is there twice, or a word with two
+        pronunciations, is never on both sides.
+        """
         pairs = self.counts.pairs
         if pairs < 2:
             raise InputError(
                 f"there must be at least two pairs if some are to be held out, got {pairs}",
                 hint="--dev names a development set",
             )
-        chosen = set(range(0, pairs, max(20, -(-pairs // HELD_OUT))))
+        share = 2**32 // max(20, -(-pairs // HELD_OUT))
+        sums = [crc32(source.encode()) for source in self.sources()]
+        limit = max(share, min(sums) + 1)  # at least one
+        chosen = {row for row, checksum in enumerate(sums) if checksum < limit}
         held_out = [pair for row, (_, pair) in enumerate(self.pairs()) if row in chosen]
         self.skipped = chosen
         self.counts.pairs -= len(chosen)

@@ -1,21 +1,24 @@
 """`manyheads.train`: from files to a model in a folder."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from manyheads.errors import OptionError, TrainingError
 from manyheads.machine import Machine, choose_machine
-from manyheads.modelfolder import load_model
+from manyheads.modelfolder import MODEL, load_weights
 from manyheads.recipe import TASKS, Recipe, load_recipe
 from manyheads.report.page import write_report
-from manyheads.text.corpus import check_paths
+from manyheads.storage import read_file
+from manyheads.text.corpus import Paths
 from manyheads.training.checkpoints import Checkpoints
 from manyheads.training.log import Log
-from manyheads.training.loop import Ending, fit, steps_of
+from manyheads.training.loop import Ending, fit, steps_of, warmup_of
 from manyheads.training.run import Run
 from manyheads.training.show import Show, metrics_line
 from manyheads.training.signals import listen
@@ -37,8 +40,8 @@ class Trained:
 def train(
     recipe: str | Path | Recipe,
     *,
-    train: Sequence[str],
-    dev: Sequence[str] | None = None,
+    train: Paths,
+    dev: Paths | None = None,
     out: str | Path,
     changes: Mapping[str, Any] | None = None,
     resume: bool = False,
@@ -54,8 +57,12 @@ def train(
     changes  keys of the recipe that differ: {"train.steps": 1000}
     resume   go on with the run in `out`, if there is one
     """
+    if isinstance(recipe, Recipe) and changes:
+        raise OptionError(
+            "changes go with the name of a recipe, got them with a Recipe", hint="load_recipe(name, changes)"
+        )
     chosen = recipe if isinstance(recipe, Recipe) else load_recipe(recipe, changes)
-    data = {"train": check_paths(train, "--train"), "dev": check_paths(dev, "--dev") if dev else None}
+    data = {"train": train, "dev": dev}
     run = Run(Path(out))
     with Show(quiet) as show, run.locked():
         run.begin(chosen, resume)
@@ -78,9 +85,10 @@ def asked(recipe: Recipe) -> dict[str, Any]:
 def train_in(run: Run, recipe: Recipe, data: Mapping[str, Any], machine: Machine, show: Show) -> Trained:
     log = Log(run.log, show.say)
     task_class = import_module(TASKS[recipe.task]).Task
-    with listen() as stop:
-        task = task_class.prepare(recipe, run.data, data, run.files(), show.say)
-        run.publish_recipe(recipe, task.files())
+    task = task_class.prepare(recipe, run.data, data, run.files(), show.say)
+    run.publish_recipe(recipe, task.files())
+    run.reopen()
+    with enough_memory(), listen() as stop:  # up to here there is nothing to save: a signal just ends it
         torch.manual_seed(recipe.train.seed)
         state = State(task.build(), recipe.train, machine.device)
         go_on(run, state, show)
@@ -91,6 +99,24 @@ def train_in(run: Run, recipe: Recipe, data: Mapping[str, Any], machine: Machine
         show.say(f"stopped and saved at step {state.progress.step:,}; the same command with --resume goes on")
         return Trained(run.root, state.progress.step, {}, ending.number)
     return conclude(run, recipe, task, state, machine, ending, log, show)
+
+
+@contextmanager
+def enough_memory() -> Iterator[None]:
+    """That there is none left is a failure like others; torch says it in several ways."""
+    try:
+        yield
+    except (MemoryError, torch.OutOfMemoryError, RuntimeError) as error:
+        if (
+            isinstance(error, RuntimeError)
+            and not isinstance(error, torch.OutOfMemoryError)
+            and "alloc" not in str(error)
+        ):
+            raise
+        raise TrainingError(
+            f"there is not enough memory: {str(error).splitlines()[0][:160] if str(error) else 'none left'}",
+            hint="train.accumulate=2 computes each batch in two parts; a smaller train.tokens makes it smaller",
+        ) from None
 
 
 def go_on(run: Run, state: State, show: Show) -> None:
@@ -109,35 +135,39 @@ def introduce(state: State, recipe: Recipe, batches: int, machine: Machine, log:
     show.say(f"model: {parameters:,} parameters, {steps:,} steps ({steps / batches:.1f} epochs) on {machine}")
     log.write(
         "start", step=state.progress.step, steps=steps, batches_per_epoch=batches, parameters=parameters,
-        machine=str(machine), torch=torch.__version__,
+        machine=str(machine), torch=torch.__version__, warmup=warmup_of(recipe.train, steps),
     )  # fmt: skip
+    if warmup_of(recipe.train, steps) < recipe.train.warmup:
+        show.say(
+            f"warm-up: {warmup_of(recipe.train, steps):,} steps instead of {recipe.train.warmup:,}, for so short a run"
+        )
 
 
 def conclude(
     run: Run, recipe: Recipe, task: Any, state: State, machine: Machine, ending: Ending, log: Log, show: Show
 ) -> Trained:
     """Score the model as it will be used, write the report, and mark the run as finished."""
-    model, *_ = load_model(run.root)
+    model = task.build()
+    load_weights(model, read_file(run.root, MODEL), str(run.root / MODEL))
     validation = task.validate(model.to(machine.device), final=True)
     step = state.progress.step
-    samples = [{"source": s.source, "target": s.target, "output": s.output} for s in validation.samples]
+    samples = [asdict(sample) for sample in validation.samples]
     log.write("final", step=step, reason=ending.reason, **validation.metrics, samples=samples)
     run.publish_summary(
         {"step": step, "reason": ending.reason, "metrics": dict(validation.metrics), "asked": asked(recipe),
          "best_step": state.progress.best_step, "seconds": round(state.progress.seconds, 1)}
     )  # fmt: skip
     task.close()
-    write_report_or_say(run, show)
+    report = write_report_or_say(run)
     show.bar.stop()
-    show.say(
-        f"done: {metrics_line(validation.metrics)}  (dev, as it will be used)\nmodel in {run.root}, report in {run.report}"
-    )
+    show.say(f"done: {metrics_line(validation.metrics)}  (dev, as it will be used)\nmodel in {run.root}{report}")
     return Trained(run.root, step, validation.metrics)
 
 
-def write_report_or_say(run: Run, show: Show) -> None:
+def write_report_or_say(run: Run) -> str:
     """A report is for looking at: that it cannot be drawn takes nothing from the model."""
     try:
         write_report(run)
     except Exception as error:
-        show.say(f"{run.report} could not be written: {error!r}")
+        return f"; {run.report} could not be written: {error!r}"
+    return f", report in {run.report}"

@@ -22,12 +22,11 @@ class Checkpoints:
         self.folder, self.say, self.every, self.keep = folder, say, every, keep
 
     def save(self, state: State) -> None:
-        """A checkpoint of this step that is there already, by an attempt that got further than its log, is the same."""
+        """What lies at this step or beyond is damaged: a run goes on from the newest that is not."""
         place = self.folder / f"step-{state.progress.step}"
-        if not is_whole(place):
-            shutil.rmtree(place, ignore_errors=True)
-            state.save(place)
-        self.forget_old()
+        shutil.rmtree(place, ignore_errors=True)
+        state.save(place)
+        self.forget_others(place)
 
     def steps(self) -> list[Path]:
         """Every checkpoint, the newest first."""
@@ -43,12 +42,14 @@ class Checkpoints:
             self.say(f"{path} is damaged; the one before it is taken")
         return None
 
-    def forget_old(self) -> None:
-        """Only after a newer one is whole. That an old one cannot be removed is no reason to stop."""
-        steps = self.steps()
-        in_turn = [path for path in steps if path is steps[0] or step_of(path) % self.every == 0]
-        for path in set(steps) - set(in_turn[: self.keep]):
-            shutil.rmtree(path, ignore_errors=True)
+    def forget_others(self, saved: Path) -> None:
+        """Only now that a newer one is whole. That an old one cannot be removed is no reason to stop."""
+        before = [path for path in self.steps() if step_of(path) < step_of(saved)]
+        in_turn = [path for path in before if step_of(path) % self.every == 0]
+        staying = {saved, *in_turn[: self.keep - 1]}
+        for path in self.folder.iterdir():  # also what a kill left half written
+            if path not in staying:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def named_by_step(path: Path) -> bool:

@@ -5,8 +5,9 @@ generator seeded by (seed, step): a run that was stopped and goes on is the same
 as many threads.
 """
 
+import math
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
@@ -17,7 +18,7 @@ from manyheads.errors import TrainingError
 from manyheads.machine import Machine
 from manyheads.modelfolder import MODEL, dump_weights
 from manyheads.recipe import TrainConfig
-from manyheads.storage import read_file
+from manyheads.storage import is_whole, read_file
 from manyheads.tasks.task import Batch, Task, Validation
 from manyheads.training.average import mean_weights
 from manyheads.training.checkpoints import Checkpoints
@@ -28,11 +29,15 @@ from manyheads.training.run import Run
 from manyheads.training.schedule import rate_at
 from manyheads.training.show import Show
 from manyheads.training.signals import StopRequest
-from manyheads.training.state import WEIGHTS, State
+from manyheads.training.state import WEIGHTS, Progress, State
 
-__all__ = ["Ending", "fit", "steps_of"]
+__all__ = ["Ending", "fit", "steps_of", "warmup_of"]
 
 LOG_EVERY = 10
+LOWEST = -1e300
+MOST_HIGH = 3
+"""Readings of the loss in a row that may be far too high."""
+
 MOST_SKIPPED = 20
 """Updates in a row that may be skipped because a gradient is not finite."""
 
@@ -49,6 +54,11 @@ def steps_of(config: TrainConfig, batches_per_epoch: int) -> int:
     return config.steps or config.epochs * batches_per_epoch
 
 
+def warmup_of(config: TrainConfig, steps: int) -> int:
+    """At most a tenth of the run: a recipe for much data is of use for little, too."""
+    return min(config.warmup, max(1, steps // 10))
+
+
 def fit(
     task: Task, state: State, config: TrainConfig, run: Run, machine: Machine, log: Log, show: Show, stop: StopRequest
 ) -> Ending:
@@ -58,13 +68,14 @@ def fit(
     save_every = config.save_every or validate_every
     checkpoints = Checkpoints(run.checkpoints, show.say, every=save_every, keep=max(config.keep, config.average))
     meter = Meter(state, machine)
+    warmup = warmup_of(config, steps)
     state.model.train()
     show.start(steps, state.progress.step)
-    ending = Ending("finished")
-    for batch in prefetch(task.batch, state.progress.step, steps):
+    ending = Ending("patience" if out_of_patience(state, config) else "finished")
+    for batch in prefetch(task.batch, state.progress.step, steps if ending.reason == "finished" else 0):
         step = state.progress.step + 1
         meter.resume()
-        rate = config.rate * rate_at(step, schedule=config.schedule, warmup=config.warmup, steps=steps)
+        rate = config.rate * rate_at(step, schedule=config.schedule, warmup=warmup, steps=steps)
         meter.add(batch.count, *train_step(task, state, batch.to(machine.device), config, step, rate, machine))
         state.progress.step = step
         show.step(step)
@@ -74,9 +85,9 @@ def fit(
             log_step(log, show, step, rate, meter)
         if step % validate_every == 0 or last:
             validate(task, state, run, log, show, meter)
-            if config.patience and state.progress.waited >= config.patience:
-                ending = Ending("patience")
-        if stop.number is not None and not last:
+        if out_of_patience(state, config):
+            ending = Ending("patience")
+        elif stop.number is not None and not last:
             ending = Ending("stopped", stop.number)
         if step % save_every == 0 or last or ending.reason != "finished":
             show.doing("saving")
@@ -87,8 +98,13 @@ def fit(
         if ending.reason != "finished":
             break
     if config.average > 1 and not config.ema and ending.reason != "stopped":
-        average_checkpoints(task, state, run, log, show, checkpoints.steps()[: config.average])
+        whole = [path for path in checkpoints.steps()[: config.average] if is_whole(path)]
+        average_checkpoints(task, state, run, log, show, whole)
     return ending
+
+
+def out_of_patience(state: State, config: TrainConfig) -> bool:
+    return bool(config.patience) and state.progress.waited >= config.patience
 
 
 def train_step(
@@ -164,10 +180,23 @@ def log_step(log: Log, show: Show, step: int, rate: float, meter: Meter) -> None
         tokens=meter.progress.tokens, seconds=round(meter.progress.seconds, 3),
     )  # fmt: skip
     show.figures(meter.loss, meter.speed)
+    watch_loss(meter.progress, meter.loss, step)
     if meter.progress.skipped >= MOST_SKIPPED:
         raise TrainingError(
             f"training diverged: the gradient was not finite {meter.progress.skipped} times in a row before step {step}",
-            hint="a lower train.rate, or a longer train.warmup; the last checkpoint is from before",
+            hint="a lower train.rate, or a longer train.warmup; what was saved has finite weights",
+        )
+
+
+def watch_loss(progress: Progress, loss: float, step: int) -> None:
+    """A loss that stays far above the one it began with will not come back."""
+    if progress.first_loss is None:
+        progress.first_loss = loss
+    progress.high = progress.high + 1 if not loss <= 3 * progress.first_loss + 3 else 0
+    if progress.high >= MOST_HIGH:
+        raise TrainingError(
+            f"training diverged: at step {step} the loss is {loss:.3g}, it began at {progress.first_loss:.3g}",
+            hint="a lower train.rate, or a longer train.warmup",
         )
 
 
@@ -178,20 +207,21 @@ def validate(task: Task, state: State, run: Run, log: Log, show: Show, meter: Me
     progress = state.progress
     validation = task.validate(state.best_model)
     before = progress.best if progress.best is not None else float("-inf")
-    better = validation.score >= before or progress.best is None  # of two equals, the one that has seen more
-    progress.waited = 0 if validation.score > before else progress.waited + 1
+    score = validation.score if math.isfinite(validation.score) else float("-inf")
+    better = score >= before  # of two equals, the one that has seen more
+    progress.waited = 0 if score > before else progress.waited + 1
     if better:
-        progress.best, progress.best_step = validation.score, progress.step
+        progress.best, progress.best_step = max(score, LOWEST), progress.step
         run.publish({MODEL: dump_weights(state.best_model.state_dict())})
-    log_validation(log, "validation", progress.step, validation)
+    log_validation(log, "validation", progress.step, validation, better)
     show.validated(progress.step, meter.loss, meter.speed, validation, better)
     show.samples(validation)
     show.doing("training")
 
 
-def log_validation(log: Log, event: str, step: int, validation: Validation) -> None:
-    samples = [{"source": s.source, "target": s.target, "output": s.output} for s in validation.samples]
-    log.write(event, step=step, score=validation.score, **validation.metrics, samples=samples)
+def log_validation(log: Log, event: str, step: int, validation: Validation, best: bool) -> None:
+    samples = [asdict(sample) for sample in validation.samples]
+    log.write(event, step=step, score=validation.score, best=best, **validation.metrics, samples=samples)
 
 
 def average_checkpoints(task: Task, state: State, run: Run, log: Log, show: Show, folders: list[Path]) -> None:
@@ -202,7 +232,8 @@ def average_checkpoints(task: Task, state: State, run: Run, log: Log, show: Show
     validation = task.validate(state.model)
     better = state.progress.best is None or validation.score >= state.progress.best
     if better:
+        state.progress.best, state.progress.best_step = validation.score, state.progress.step
         run.publish({MODEL: dump_weights(weights)})
-    log_validation(log, "average", state.progress.step, validation)
+    log_validation(log, "average", state.progress.step, validation, better)
     show.say(f"mean of {len(folders)} checkpoints: score {validation.score:.2f}" + ("  best" if better else ""))
     state.model.load_state_dict(now)

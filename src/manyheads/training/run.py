@@ -1,18 +1,19 @@
 """A run's folder: who may write to it, whose run it holds, whether it is finished."""
 
+import errno
 import fcntl
 import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from manyheads.errors import InputError, OptionError, SaveError
 from manyheads.modelfolder import MODEL, RECIPE, TOKENIZER, dump_recipe
 from manyheads.recipe import Recipe, recipe_from_text
-from manyheads.storage import MANIFEST, publish, read_file, read_manifest
+from manyheads.storage import MANIFEST, publish, read_file, read_manifest, withdraw
 
 __all__ = ["Run"]
 
@@ -21,7 +22,7 @@ LOCK = ".lock"
 WRITING = ".writing"
 LEFT_EARLY = {"data", "log.jsonl", RECIPE, TOKENIZER}
 MAY_CHANGE = {
-    "description", "train.steps", "train.epochs", "train.patience", "train.validate_every", "train.validate_lines",
+    "description", "train.steps", "train.epochs", "train.patience", "train.validate_every",
     "train.save_every", "train.keep", "train.average", "train.accumulate", "decode.beam", "decode.length_penalty",
     "decode.max_ratio", "decode.max_extra",
 }  # fmt: skip
@@ -46,17 +47,21 @@ class Run:
             raise OptionError(f"--out must be a folder, got {self.root}: it is below a file") from None
         except FileExistsError:
             raise OptionError(f"--out must be a folder, got {self.root}: it is a file") from None
+        except ValueError as error:
+            raise OptionError(f"--out must be a folder's name, got {str(self.root)!r}: {error}") from None
         except OSError as error:
-            raise SaveError(f"{self.root} cannot be written to: {error.strerror}") from None
+            kind = OptionError if error.errno == errno.ENAMETOOLONG else SaveError
+            raise kind(f"{self.root} cannot be written to: {error.strerror or error}") from None
         with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 file.seek(0)
                 raise InputError(f"{self.root} is being written to by another run: {file.read().strip()}") from None
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-            file.flush()
+            with suppress(OSError):  # a full disk: who it is cannot be said, but it is locked
+                file.truncate(0)
+                file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+                file.flush()
             yield
 
     def begin(self, recipe: Recipe, resume: bool) -> None:
@@ -64,7 +69,7 @@ class Run:
         inside = {path.name for path in self.root.iterdir() if not path.name.endswith(WRITING)} - {LOCK}
         if MANIFEST in inside and resume:
             self.check_same_recipe(recipe)
-        elif inside - (LEFT_EARLY if resume else set()):
+        elif inside - LEFT_EARLY or MANIFEST in inside:
             raise OptionError(
                 f"--out must be a new or empty folder, got {self.root}: it holds {min(inside)}",
                 hint="--resume goes on with the run in it" if MANIFEST in inside else "choose another",
@@ -106,6 +111,10 @@ class Run:
         """How the run ended, if it did."""
         content = self.files().get(SUMMARY)
         return json.loads(content) if content else None
+
+    def reopen(self) -> None:
+        """A run that goes on has not ended."""
+        withdraw(self.root, SUMMARY)
 
     def publish_summary(self, summary: dict[str, Any]) -> None:
         self.publish({SUMMARY: (json.dumps(summary, indent=1) + "\n").encode()})

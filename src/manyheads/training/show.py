@@ -2,25 +2,49 @@
 
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import IO, Self, TextIO, cast
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from manyheads.tasks.task import Validation
+from manyheads.text.corpus import CONTROL
 
 __all__ = ["Show"]
 
 ORDER = ("loss", "perplexity", "bleu", "chrf", "wer", "per")
 
 
+class Unbreakable:
+    """A stream that training outlives: when its reader is gone or its disk is full, what is said is said to nobody."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream, self.encoding = stream, getattr(stream, "encoding", "utf-8")
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):
+            self.stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self.stream.flush()
+
+    def isatty(self) -> bool:
+        return self.stream.isatty()
+
+    def fileno(self) -> int:
+        return self.stream.fileno()
+
+
 class Show:
     """Words and a bar on stderr."""
 
     def __init__(self, quiet: bool = False) -> None:
-        self.console = Console(file=sys.stderr, quiet=quiet, highlight=False)
+        self.console = Console(file=cast(IO[str], Unbreakable(sys.stderr)), quiet=quiet, highlight=False, emoji=False)
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -75,4 +99,6 @@ def metrics_line(metrics: Mapping[str, float]) -> str:
 
 
 def shortened(text: str, most: int = 60) -> str:
+    """Within a line, and nothing in it that a terminal would obey."""
+    text = CONTROL.sub("�", text)
     return text if len(text) <= most else f"{text[: most - 1]}…"

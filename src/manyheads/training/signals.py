@@ -24,12 +24,14 @@ def listen() -> Iterator[StopRequest]:
 
     def hear(number: int, frame: FrameType | None) -> None:
         request.number = number
+        restore()
+
+    def restore() -> None:
         for name, handler in before.items():
-            signal.signal(name, signal.default_int_handler if handler is None else handler)
+            signal.signal(name, signal.SIG_DFL if handler is None else handler)  # None: it was not Python's
 
     before = {name: signal.signal(name, hear) for name in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield request
     finally:
-        for name, handler in before.items():
-            signal.signal(name, handler)
+        restore()

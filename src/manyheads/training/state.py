@@ -39,7 +39,9 @@ class Progress:
     seconds      spent in training
     best         the best score on held-out data, and best_step when it was reached
     waited       validations since then
-    skipped      updates that were not made because a gradient was not finite
+    skipped      updates in a row, up to now, that were not made because a gradient was not finite
+    first_loss   the first reading of the loss
+    high         readings in a row that were far above it
     threads      of the CPU: sums are rounded alike only with as many
     """
 
@@ -50,6 +52,8 @@ class Progress:
     best_step: int = 0
     waited: int = 0
     skipped: int = 0
+    first_loss: float | None = None
+    high: int = 0
     threads: int = 0
 
 
