@@ -83,7 +83,7 @@ class TrainConfig(Section):
     validate_lines   of the development set that are translated at each validation; the loss is of all of it
     save_every       steps (default: at each validation)
     keep             checkpoints
-    patience         validations without a better score before training stops; 0 = never stops early
+    patience         validations without a better score (or loss) before training stops; 0 = never stops early
     precision        "bf16" or "fp32" ("auto": bf16 where the device is good at it)
     seed             of everything random
     """
@@ -118,12 +118,14 @@ class DecodeConfig(Section):
     """
     beam             hypotheses kept at each step; 1 = greedy
     length_penalty   the exponent α: a hypothesis of n tokens is scored by log P / ((5 + n) / 6)^α
+    max_source       pieces of a line beyond which it is translated sentence by sentence (default: data.max_length)
     max_ratio        a translation has at most max_ratio × source pieces + max_extra pieces
     max_extra
     """
 
     beam: int = between(1, 1_000, default=4)
     length_penalty: float = between(0, 10, default=0.6)
+    max_source: int | None = between(1, 1_048_576, default=None)
     max_ratio: float = between(0, 1_000, default=2.0)
     max_extra: int = between(1, 1_000_000, default=20)
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyheads.decoding.segments import split_text
+from manyheads.decoding.segments import join_sentences, split_sentences, split_text
 
 texts = st.text(alphabet=" .!?。aé🙂\t\u2028\0", max_size=60)
 
@@ -50,3 +50,21 @@ def test_many_spaces_are_no_parts():
 def test_a_long_line_is_walked_through_once():
     """1 MB in parts of 8: copying the rest at every cut would move 60 GB."""
     assert list(split_text("abc def " * 125_000, 8)) == ["abc def"] * 125_000
+
+
+@given(
+    st.lists(st.sampled_from(["Ja.", "Nein!", "Was?", "und", "好。", "…"]), min_size=1, max_size=12), st.integers(1, 9)
+)
+def test_sentences_are_kept_whole_and_together_up_to_a_size(words, most):
+    text = " ".join(words)
+    sentences = split_sentences(text)
+    groups = join_sentences(sentences, [len(sentence) for sentence in sentences], most)
+    assert "".join(groups).replace(" ", "") == text.replace(" ", "")
+    assert "".join(sentences).replace(" ", "") == text.replace(" ", "")
+    for group in groups:
+        inside = split_sentences(group)
+        assert len(inside) <= 1 or sum(map(len, inside)) <= most
+
+
+def test_abbreviations_and_numbers_inside_words_are_not_ends():
+    assert split_sentences("Es kostet 3.50 Euro. Nicht viel!") == ["Es kostet 3.50 Euro.", "Nicht viel!"]

@@ -61,8 +61,8 @@ def test_samples_follow_the_number_of_the_line():
 def test_parts_of_a_line_are_not_drawn_alike():
     translator = build(pieces=8)
     (found,) = translator.translate([8 * "abca"], translator.search(sample=True))
-    assert found.parts == 8
-    alone = texts(translator, ["abca"], sample=True)
+    assert found.parts == 4
+    alone = texts(translator, ["abcaabca"], sample=True)
     assert found.text.startswith(alone[0])
     assert found.text != " ".join(8 * alone)
 
@@ -108,7 +108,7 @@ def test_lines_are_read_as_they_come():
 
 
 def test_a_line_too_long_for_one_pass_is_translated_in_parts():
-    translator = build(pieces=24)
+    translator = build(pieces=12)
     (found,) = translator.translate(["A bad cafe. A deaf bee. A face."])
     parts = ["A bad cafe.", "A deaf bee.", "A face."]
     assert found.parts == len(parts)
@@ -148,7 +148,7 @@ def test_a_short_table_of_learned_positions_is_enough(length, beam):
     (long, odd, blank, short) = translator.translate(lines, translator.search(beam=beam, max_extra=100))
     assert blank.text == ""
     assert long.parts >= len(lines[0].replace(" ", "")) / max(1, length - 1)
-    assert odd.parts == 3
+    assert odd.parts in (2, 3)
     assert short.parts == 1
     with torch.no_grad():
         (found,) = translator.search_batch([[END]], [0], translator.search(beam=beam, max_extra=100))

@@ -6,7 +6,7 @@ import pytest
 import sacrebleu
 
 from manyheads.decoding.translator import ForcedScore
-from manyheads.evaluation.api import perplexity
+from manyheads.evaluation.rates import mean_loss, perplexity
 from manyheads.evaluation.scores import score_outputs
 
 TARGETS = ["The cat sat on the mat.", "A dog, asleep in the sun!", "It's raining today, isn't it?", "Übermorgen: 3.5 %"]
@@ -58,5 +58,6 @@ def test_an_object_for_json():
 
 
 def test_perplexity_is_by_piece():
-    assert perplexity([ForcedScore(-2.0, 3), ForcedScore(-4.0, 1)]) == pytest.approx(2.718281828**1.5)
-    assert perplexity([ForcedScore(-1e9, 1)]) < float("inf")
+    assert mean_loss([ForcedScore(-2.0, 3), ForcedScore(-4.0, 1)]) == 1.5
+    assert perplexity(1.5) == pytest.approx(2.718281828**1.5)
+    assert perplexity(1e9) < float("inf")

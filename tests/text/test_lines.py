@@ -3,6 +3,7 @@
 import fcntl
 import gzip
 import os
+import pty
 import subprocess
 import sys
 import termios
@@ -199,3 +200,21 @@ def test_a_byte_that_is_not_utf8_is_shown_to_the_byte():
         decode_line(b"Gr\xfc\xdfe", "alt.txt", 7)
     assert error.value.message == "a text must be UTF-8, got alt.txt, line 7: byte 0xfc at column 3"
     assert "iconv -f WINDOWS-1252 -t UTF-8 alt.txt" in error.value.hint
+
+
+def test_who_types_is_answered_line_by_line():
+    """A terminal's line is there when it ends, not when the next one does."""
+    code = (
+        "import sys\nfrom manyheads.text.lines import read_lines\nfor line in read_lines('-'): print(line, flush=True)"
+    )
+    master, slave = pty.openpty()
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=slave, stdout=subprocess.PIPE)
+    os.close(slave)
+    try:
+        for line in (b"one", b"two"):
+            os.write(master, line + b"\n")
+            assert process.stdout.readline() == repr(line).encode() + b"\n"
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)

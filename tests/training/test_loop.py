@@ -16,6 +16,7 @@ from manyheads.training.checkpoints import Checkpoints
 from manyheads.training.log import Log
 from manyheads.training.loop import fit, train_step, warmup_of
 from manyheads.training.run import Run
+from manyheads.training.session import Session
 from manyheads.training.show import Show
 from manyheads.training.signals import StopRequest
 from manyheads.training.state import State
@@ -77,7 +78,7 @@ def run_loop(tmp_path, task, state=None, stop=None, **options):
 
         publish(tmp_path, {"recipe.toml": b""})
     with Show(quiet=True) as show:
-        ending = fit(task, state, config, run, CPU, Log(run.log, show.say), show, stop or StopRequest())
+        ending = fit(Session(task, state, config, CPU, run, Log(run.log, show.say), show), stop or StopRequest())
     return ending, state
 
 
@@ -182,7 +183,7 @@ def test_parts_of_a_batch_make_the_same_update(parts):
         task.loss = lambda model, part: (model(torch.ones(part.count, 1).double())[:, 0] - part.values).square().sum()
         grads = []
         state.model.weight.register_post_accumulate_grad_hook(lambda p, grads=grads: grads.append(p.grad.clone()))
-        train_step(task, state, batch, config, 1, 0.1, CPU)
+        train_step(Session(task, state, config, CPU, None, None, None), batch, 1, 0.1)
         assert len(grads) == accumulate
         weights.append(grads[-1].item())
     assert weights[0] == pytest.approx(weights[1], rel=1e-12)

@@ -18,7 +18,7 @@ def whole_number(hint: type, tokens: Sequence[Token]) -> int:
 Whole = Annotated[int, Parameter(converter=whole_number)]
 File = Annotated[str, Parameter(allow_leading_hyphen=True)]  # "-" is standard input or output
 Files = Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=(), show_default=False)]
-Settings = Annotated[tuple[str, ...], Parameter(name="--set", negative=(), consume_multiple=False, show_default=False)]
+Settings = Annotated[tuple[str, ...], Parameter(name="--set", negative=(), consume_multiple=True, show_default=False)]
 Json = Annotated[bool, Parameter(name="--json", negative=(), show_default=False)]
 Device = Annotated[str, Parameter(name="--device")]
 

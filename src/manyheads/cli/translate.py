@@ -21,8 +21,8 @@ Switch = Annotated[bool, Parameter(negative=(), show_default=False)]
 def translate(
     model: str,
     /,
-    *,
     input: File = "-",  # noqa: A002
+    *,
     output: File = "-",
     beam: Whole | None = None,
     length_penalty: float | None = None,
@@ -48,7 +48,7 @@ def translate(
     model
         A run folder, or a bundled model: de-en.
     input
-        A file, plain, gzip or zstd; - is standard input.
+        A file, plain, gzip or zstd; - is standard input, which is answered line by line if someone types it.
     output
         A file; - is standard output.
     beam

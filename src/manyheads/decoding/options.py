@@ -40,7 +40,9 @@ class Search(Section):
     def rules(self) -> Iterator[str]:
         if self.sample and self.beam > 1:
             yield f"sampling goes one hypothesis at a time, got beam {self.beam}: set beam to 1"
-        if self.n_best > self.beam:
+        elif self.sample and self.n_best > 1:
+            yield f"a sample is one a line, got n_best {self.n_best}: another seed draws another"
+        elif self.n_best > self.beam:
             yield f"n_best needs a beam at least as large, got {self.n_best} and a beam of {self.beam}"
         drawn = (self.temperature, self.top_k, self.top_p) != (1.0, 0, 1.0)
         if drawn and not self.sample:

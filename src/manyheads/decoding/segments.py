@@ -1,10 +1,12 @@
 """Lines too long for one pass are translated in parts: cut at the end of a sentence, else at a space, else anywhere."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["WIDE_ENDS", "split_text"]
+__all__ = ["WIDE_ENDS", "join_sentences", "split_sentences", "split_text"]
 
 WIDE_ENDS = ("。", "！", "？")
+SENTENCE = re.compile(r"(?<=[.!?…])[ \u00a0]+|(?<=[。！？])")
 ENDS = (". ", "! ", "? ", *WIDE_ENDS)
 
 
@@ -27,3 +29,22 @@ def cut_place(window: str) -> int:
     ends = [found + len(end) for end in ENDS if (found := window.rfind(end)) >= 0]
     space = window.rfind(" ") + 1
     return next((at for at in (max(ends, default=0), space) if at > len(window) // 2), len(window))
+
+
+def split_sentences(text: str) -> list[str]:
+    """Cut after every full stop, question or exclamation mark that ends a word."""
+    return [part for part in SENTENCE.split(text) if part.strip()]
+
+
+def join_sentences(sentences: Sequence[str], sizes: Iterable[int], most: int) -> list[str]:
+    """As many sentences together as have at most `most` pieces; a longer one stays alone."""
+    groups: list[str] = []
+    room = 0
+    for sentence, size in zip(sentences, sizes, strict=True):
+        if groups and size <= room:
+            groups[-1] += sentence if groups[-1].endswith(WIDE_ENDS) else f" {sentence}"
+            room -= size
+        else:
+            groups.append(sentence)
+            room = most - size
+    return groups

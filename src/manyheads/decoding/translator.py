@@ -27,7 +27,7 @@ from manyheads.decoding.beam import beam_search
 from manyheads.decoding.greedy import Sampler, decode_one_by_one
 from manyheads.decoding.hypothesis import Hypothesis
 from manyheads.decoding.options import Search
-from manyheads.decoding.segments import WIDE_ENDS, split_text
+from manyheads.decoding.segments import WIDE_ENDS, join_sentences, split_sentences, split_text
 from manyheads.errors import OptionError, brief, did_you_mean
 from manyheads.machine import choose_device
 from manyheads.modelfolder import load_model, save_model
@@ -124,6 +124,10 @@ class Translator:
         Options are those of `Search`: beam, length_penalty, temperature, …
         """
         search = self.search(**options)
+        if search.n_best > 1:
+            raise OptionError(
+                "a call gives the best translation of each text", hint="translate([text], search) gives n_best"
+            )
         if not isinstance(text, (str, Iterable)) or isinstance(text, bytes):
             raise OptionError(f"a translator takes a text or a list of texts, got {brief(text)}")
         if isinstance(text, str):
@@ -152,6 +156,12 @@ class Translator:
         for block in blocks(lines, chunk, CHUNK_CHARACTERS):
             yield from self.translate_block(block, search, first)
             first += len(block)
+
+    def translate_distinct(self, lines: Sequence[str], search: Search | None = None) -> list[str]:
+        """A text for every line; one that is there several times, with several references, is translated once."""
+        distinct = list(dict.fromkeys(lines))
+        texts = dict(zip(distinct, (t.text for t in self.translate(distinct, search)), strict=True))
+        return [texts[line] for line in lines]
 
     @torch.no_grad()
     def translate_block(self, lines: list[str], search: Search, first: int) -> list[Translation]:
@@ -187,8 +197,13 @@ class Translator:
 
     @property
     def longest_source(self) -> int:
-        """Pieces of a line that is read in one pass, without its end."""
+        """Pieces of what is read in one pass, without its end: no sentence was longer in training."""
         return max(1, min(self.recipe.data.max_length, self.longest - 1))
+
+    @property
+    def comfortable(self) -> int:
+        """Pieces beyond which a line is translated sentence by sentence."""
+        return self.recipe.decode.max_source or self.longest_source
 
     def read(self, lines: Sequence[str]) -> list[list[list[int]]]:
         """For each line the ids of its parts, each with its end. Most lines have one part, blank ones none."""
@@ -199,13 +214,24 @@ class Translator:
 
     def cut(self, text: str, ids: list[int]) -> Iterator[list[int]]:
         """The ids of a text, or those of parts of it that the model was trained to read."""
+        sentences = split_sentences(text) if len(ids) > self.comfortable else [text]
+        if len(sentences) > 1:
+            sizes = map(len, self.vocabulary.source.encode(sentences))
+            groups = join_sentences(sentences, sizes, self.comfortable)
+            for part in map(self.cut_sentence, groups, self.vocabulary.source.encode(groups)):
+                yield from part
+        else:
+            yield from self.cut_sentence(text, ids)
+
+    def cut_sentence(self, text: str, ids: list[int]) -> Iterator[list[int]]:
+        """The ids of a sentence, or those of parts of it that are short enough: cut at spaces, if it must be."""
         most = self.longest_source
         if len(ids) <= most or len(text) == 1:
             yield ids[: self.longest - 1]
             return
-        # If the pieces were spread evenly, each part would have half of what it may.
-        texts = list(split_text(text, max(1, most * len(text) // (2 * len(ids)))))
-        for part in map(self.cut, texts, self.vocabulary.source.encode(texts)):
+        # If the pieces were spread evenly, each part would have what it may; a denser one is cut again.
+        texts = list(split_text(text, max(1, most * len(text) // len(ids))))
+        for part in map(self.cut_sentence, texts, self.vocabulary.source.encode(texts)):
             yield from part
 
     def join(self, parts: list[list[Hypothesis]], n_best: int) -> Translation:

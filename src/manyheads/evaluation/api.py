@@ -1,12 +1,12 @@
 """`manyheads.evaluate` and `manyheads.score`: a model against pairs of lines."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
-from math import exp
 from pathlib import Path
 
 from manyheads.decoding.translator import CHUNK, ForcedScore, Translator
+from manyheads.evaluation.rates import mean_loss, perplexity
 from manyheads.evaluation.scores import Scores, score_outputs
 from manyheads.text.corpus import Counts, Paths, check_paths, read_every_pair
 from manyheads.text.parallel import read_dev
@@ -23,21 +23,12 @@ def evaluate(model: str | Path | Translator, data: Paths, *, device: str = "auto
     counts = Counts()
     pairs = read_dev(check_paths(data, "--data"), counts)
     began = time.monotonic()
-    distinct = list(dict.fromkeys(source for source, _ in pairs))  # several references, one translation
-    texts = (line.text for line in translator.translate(distinct, translator.search(**options)))
-    outputs = dict(zip(distinct, texts, strict=True))
+    outputs = translator.translate_distinct([source for source, _ in pairs], translator.search(**options))
     seconds = time.monotonic() - began
-    scores = score_outputs(
-        pairs, [outputs[source] for source, _ in pairs], symbols=translator.vocabulary.target.kind == "symbols"
-    )
+    scores = score_outputs(pairs, outputs, symbols=translator.vocabulary.target.kind == "symbols")
     scores.seconds, scores.left_out = seconds, counts.blank + counts.too_long
-    scores.perplexity = perplexity(translator.score(pairs))
+    scores.perplexity = perplexity(mean_loss(translator.score(pairs)))
     return scores
-
-
-def perplexity(scores: Sequence[ForcedScore]) -> float:
-    """By piece, the end included."""
-    return exp(min(700, -sum(s.log_probability for s in scores) / sum(s.tokens for s in scores)))
 
 
 NO_SCORE = ForcedScore(float("nan"), 0, truncated=True)

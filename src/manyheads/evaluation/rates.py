@@ -1,4 +1,4 @@
-"""Error rates against one or several references.
+"""Error rates against one or several references, and how surprised a model is.
 
 exact match        outputs that equal one of their references
 word error rate    the others: for a pronouncer, words with a mistake in them
@@ -6,9 +6,10 @@ phone error rate   edits needed, by symbol, to the nearest reference, over the s
 """
 
 from collections.abc import Sequence
-from typing import TypeVar
+from math import exp
+from typing import Protocol, TypeVar
 
-__all__ = ["edits", "error_rate", "exact_match", "group_references"]
+__all__ = ["edits", "error_rate", "exact_match", "group_references", "mean_loss", "perplexity"]
 
 Item = TypeVar("Item")
 
@@ -45,3 +46,22 @@ def group_references(pairs: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
     for source, target in pairs:
         groups.setdefault(source, []).append(target)
     return groups
+
+
+class Surprise(Protocol):
+    """How likely a target was, and its length."""
+
+    @property
+    def log_probability(self) -> float: ...
+
+    @property
+    def tokens(self) -> int: ...
+
+
+def mean_loss(scores: Sequence[Surprise]) -> float:
+    """−log P by piece, the ends included."""
+    return -sum(score.log_probability for score in scores) / sum(score.tokens for score in scores)
+
+
+def perplexity(loss: float) -> float:
+    return exp(min(loss, 700))

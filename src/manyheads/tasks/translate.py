@@ -8,7 +8,6 @@ B pairs · S source tokens · T target tokens
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import exp
 from pathlib import Path
 
 import torch
@@ -18,13 +17,14 @@ from torch import Tensor, nn
 
 from manyheads.decoding.translator import Translator
 from manyheads.errors import InputError
+from manyheads.evaluation.rates import mean_loss, perplexity
 from manyheads.evaluation.scores import Scores, score_outputs
 from manyheads.modelfolder import TOKENIZER
 from manyheads.models.transformer import Transformer
 from manyheads.recipe import Recipe
 from manyheads.tasks.task import Sample, Say, Validation
 from manyheads.text.batches import BatchPlan
-from manyheads.text.corpus import Pair, check_paths
+from manyheads.text.corpus import check_paths
 from manyheads.text.parallel import (
     Parallel,
     fingerprint,
@@ -105,7 +105,7 @@ class Task:
             known = prepare_parallel(folder, train, dev, learn, recipe.data.max_length, before.get("text"))
         vocabulary = known
         parallel = open_parallel(folder, vocabulary)
-        describe(parallel, vocabulary, say)
+        describe(parallel, vocabulary, recipe.train.validate_lines, say)
         return cls(recipe, vocabulary, parallel, folder)
 
     def files(self) -> dict[str, bytes]:
@@ -132,12 +132,14 @@ class Task:
     def validate(self, model: nn.Module, *, final: bool = False) -> Validation:
         """Loss on all pairs, scores on as many translations as the recipe says: greedy, or as the recipe decodes if final."""
         translator = Translator(model, self.vocabulary, self.recipe)  # type: ignore[arg-type]
-        metrics = perplexity_metrics(translator, self.data.dev)
+        loss = mean_loss(translator.score(self.data.dev))
+        metrics = {"loss": loss, "perplexity": perplexity(loss)}
         pairs = self.data.dev[: self.recipe.train.validate_lines]
         if not pairs:
-            return Validation(-metrics["loss"], metrics)
+            return Validation(-loss, metrics)
         beam = self.recipe.decode.beam if final else 1
-        outputs = translate_distinct(translator, [source for source, _ in pairs], beam)
+        search = translator.search(beam=beam, batch=VALIDATION_BATCH)
+        outputs = translator.translate_distinct([source for source, _ in pairs], search)
         scores = score_outputs(pairs, outputs, symbols=self.vocabulary.target.kind == "symbols")
         samples = [Sample(*pair, output) for pair, output in zip(pairs[:SAMPLES], outputs, strict=False)]
         return Validation(chosen_by(scores), metrics | reported(scores), samples)
@@ -164,11 +166,12 @@ def changed_data(got: str) -> InputError:
     )
 
 
-def describe(data: Parallel, vocabulary: Vocabulary, say: Say) -> None:
+def describe(data: Parallel, vocabulary: Vocabulary, translated: int, say: Say) -> None:
     tokens = int(data.targets.lengths.sum())
     say(f"train: {len(data.sources):,} pairs, {tokens:,} target pieces" + listed(data.train_counts.sentences()))
     held_out = ", held out of the training set" if data.held_out else ""
-    say(f"dev: {len(data.dev):,} pairs{held_out}" + listed(data.dev_counts.sentences()))
+    some = f", the first {translated:,} translated at each validation" if translated < len(data.dev) else ""
+    say(f"dev: {len(data.dev):,} pairs{held_out}{some}" + listed(data.dev_counts.sentences()))
     source, target = vocabulary.sizes
     sizes = (
         f"{source:,} pieces for both sides" if vocabulary.joint else f"{source:,} source and {target:,} target pieces"
@@ -187,24 +190,10 @@ def smoothed_loss(logits: Float[Tensor, "B T W"], labels: Int[Tensor, "B T"], sm
     )
 
 
-def perplexity_metrics(translator: Translator, pairs: list[Pair]) -> dict[str, float]:
-    scores = translator.score(pairs)
-    loss = -sum(score.log_probability for score in scores) / sum(score.tokens for score in scores)
-    return {"loss": loss, "perplexity": exp(min(loss, 700))}
-
-
-def translate_distinct(translator: Translator, sources: list[str], beam: int) -> list[str]:
-    """A source that is there several times, with several references, is translated once."""
-    distinct = list(dict.fromkeys(sources))
-    search = translator.search(beam=beam, batch=VALIDATION_BATCH)
-    outputs = dict(zip(distinct, (t.text for t in translator.translate(distinct, search)), strict=True))
-    return [outputs[source] for source in sources]
-
-
 def chosen_by(scores: Scores) -> float:
     """chrF tells beginners apart where BLEU is still 0, and phones do where no word is right yet."""
     return -(scores.extra["wer"] + scores.extra["per"]) if scores.extra else scores.chrf
 
 
 def reported(scores: Scores) -> dict[str, float]:
-    return scores.extra or {"bleu": scores.bleu, "chrf": scores.chrf}
+    return scores.extra or {"bleu": scores.bleu, "chrf": scores.chrf, "exact": scores.exact}

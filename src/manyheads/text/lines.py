@@ -107,10 +107,10 @@ class PutBack(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        if not self.start:
-            return self.rest.readinto1(buffer)
-        count = min(len(buffer), len(self.start))
-        buffer[:count], self.start = self.start[:count], self.start[count:]
+        # read1 gives what is there. readinto1 would wait until a large buffer is full, and so would whoever is typing.
+        start = self.start or self.rest.read1(len(buffer))
+        count = min(len(buffer), len(start))
+        buffer[:count], self.start = start[:count], start[count:]
         return count
 
 

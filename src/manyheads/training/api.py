@@ -20,6 +20,7 @@ from manyheads.training.checkpoints import Checkpoints
 from manyheads.training.log import Log
 from manyheads.training.loop import Ending, fit, steps_of, warmup_of
 from manyheads.training.run import Run
+from manyheads.training.session import Session
 from manyheads.training.show import Show, metrics_line
 from manyheads.training.signals import listen
 from manyheads.training.state import State
@@ -29,11 +30,16 @@ __all__ = ["Trained", "train"]
 
 @dataclass(frozen=True)
 class Trained:
-    """Where the model is and how good it is on the development set; `stopped` is the signal that ended it early."""
+    """Where the model is and how good it is on the development set.
+
+    reason    why training ended: "finished", "patience" (it no longer got better) or "stopped"
+    stopped   the signal that did it
+    """
 
     folder: Path
     steps: int
     metrics: Mapping[str, float]
+    reason: str = "finished"
     stopped: int | None = None
 
 
@@ -68,7 +74,7 @@ def train(
         run.begin(chosen, resume)
         if finished := already_finished(run, chosen):
             show.say(f"{run.root} is finished: {finished['reason']} at step {finished['step']:,}; nothing to do")
-            return Trained(run.root, finished["step"], finished["metrics"])
+            return Trained(run.root, finished["step"], finished["metrics"], finished["reason"])
         return train_in(run, chosen, data, choose_machine(device, chosen.train.precision, chosen.model.width), show)
 
 
@@ -83,7 +89,6 @@ def asked(recipe: Recipe) -> dict[str, Any]:
 
 
 def train_in(run: Run, recipe: Recipe, data: Mapping[str, Any], machine: Machine, show: Show) -> Trained:
-    log = Log(run.log, show.say)
     task_class = import_module(TASKS[recipe.task]).Task
     task = task_class.prepare(recipe, run.data, data, run.files(), show.say)
     run.publish_recipe(recipe, task.files())
@@ -91,14 +96,17 @@ def train_in(run: Run, recipe: Recipe, data: Mapping[str, Any], machine: Machine
     with enough_memory(), listen() as stop:  # up to here there is nothing to save: a signal just ends it
         torch.manual_seed(recipe.train.seed)
         state = State(task.build(), recipe.train, machine.device)
-        go_on(run, state, show)
-        introduce(state, recipe, task.batches_per_epoch, machine, log, show)
-        ending = fit(task, state, recipe.train, run, machine, log, show, stop)
-    if ending.reason == "stopped":
-        log.write("stopped", step=state.progress.step, signal=ending.number)
-        show.say(f"stopped and saved at step {state.progress.step:,}; the same command with --resume goes on")
-        return Trained(run.root, state.progress.step, {}, ending.number)
-    return conclude(run, recipe, task, state, machine, ending, log, show)
+        session = Session(task, state, recipe.train, machine, run, Log(run.log, show.say), show)
+        go_on(session)
+        introduce(session)
+        ending = fit(session, stop)
+    if ending.reason != "stopped":
+        return conclude(session, ending, asked(recipe))
+    step = state.progress.step
+    session.log.write("stopped", step=step, signal=ending.number)
+    show.bar.stop()
+    show.say(f"stopped and saved at step {step:,}; the same command with --resume goes on")
+    return Trained(run.root, step, {}, ending.reason, ending.number)
 
 
 @contextmanager
@@ -119,49 +127,54 @@ def enough_memory() -> Iterator[None]:
         ) from None
 
 
-def go_on(run: Run, state: State, show: Show) -> None:
+def go_on(session: Session) -> None:
     """From the newest whole checkpoint, if there is one, with the threads it was made with."""
-    newest = Checkpoints(run.checkpoints, show.say).newest()
+    newest = Checkpoints(session.run.checkpoints, session.show.say).newest()
     if newest is None:
         return
-    state.restore(newest)
-    torch.set_num_threads(state.progress.threads)
-    show.say(f"going on from step {state.progress.step:,}")
+    session.state.restore(newest)
+    torch.set_num_threads(session.state.progress.threads)
+    session.show.say(f"going on from step {session.state.progress.step:,}")
 
 
-def introduce(state: State, recipe: Recipe, batches: int, machine: Machine, log: Log, show: Show) -> None:
-    parameters = sum(p.numel() for p in state.model.parameters())
-    steps = steps_of(recipe.train, batches)
-    show.say(f"model: {parameters:,} parameters, {steps:,} steps ({steps / batches:.1f} epochs) on {machine}")
-    log.write(
-        "start", step=state.progress.step, steps=steps, batches_per_epoch=batches, parameters=parameters,
-        machine=str(machine), torch=torch.__version__, warmup=warmup_of(recipe.train, steps),
+def introduce(session: Session) -> None:
+    batches, config = session.task.batches_per_epoch, session.config
+    parameters = sum(p.numel() for p in session.state.parameters)
+    steps, machine = steps_of(config, batches), session.machine
+    warmup = warmup_of(config, steps)
+    session.show.say(f"model: {parameters:,} parameters, {steps:,} steps ({steps / batches:.1f} epochs) on {machine}")
+    if warmup < config.warmup:
+        session.show.say(f"warm-up: {warmup:,} steps instead of {config.warmup:,}, for so short a run")
+    session.log.write(
+        "start", step=session.state.progress.step, steps=steps, batches_per_epoch=batches, parameters=parameters,
+        machine=str(machine), torch=torch.__version__, warmup=warmup,
     )  # fmt: skip
-    if warmup_of(recipe.train, steps) < recipe.train.warmup:
-        show.say(
-            f"warm-up: {warmup_of(recipe.train, steps):,} steps instead of {recipe.train.warmup:,}, for so short a run"
-        )
 
 
-def conclude(
-    run: Run, recipe: Recipe, task: Any, state: State, machine: Machine, ending: Ending, log: Log, show: Show
-) -> Trained:
-    """Score the model as it will be used, write the report, and mark the run as finished."""
+def conclude(session: Session, ending: Ending, asked: dict[str, Any]) -> Trained:
+    """Score the model as it will be used, mark the run as finished, and write the report."""
+    task, run, progress = session.task, session.run, session.state.progress
     model = task.build()
     load_weights(model, read_file(run.root, MODEL), str(run.root / MODEL))
-    validation = task.validate(model.to(machine.device), final=True)
-    step = state.progress.step
+    validation = task.validate(model.to(session.machine.device), final=True)
     samples = [asdict(sample) for sample in validation.samples]
-    log.write("final", step=step, reason=ending.reason, **validation.metrics, samples=samples)
+    session.log.write("final", step=progress.step, reason=ending.reason, **validation.metrics, samples=samples)
     run.publish_summary(
-        {"step": step, "reason": ending.reason, "metrics": dict(validation.metrics), "asked": asked(recipe),
-         "best_step": state.progress.best_step, "seconds": round(state.progress.seconds, 1)}
+        {"step": progress.step, "reason": ending.reason, "metrics": dict(validation.metrics), "asked": asked,
+         "best_step": progress.best_step, "seconds": round(progress.seconds, 1)}
     )  # fmt: skip
     task.close()
     report = write_report_or_say(run)
-    show.bar.stop()
-    show.say(f"done: {metrics_line(validation.metrics)}  (dev, as it will be used)\nmodel in {run.root}{report}")
-    return Trained(run.root, step, validation.metrics)
+    session.show.bar.stop()
+    if ending.reason == "patience":
+        steps = steps_of(session.config, task.batches_per_epoch)
+        session.show.say(
+            f"stopped early, at step {progress.step:,} of {steps:,}: no better in {progress.waited} validations (train.patience)"
+        )
+    session.show.say(
+        f"done: {metrics_line(validation.metrics)}  (dev, as it will be used)\nmodel in {run.root}{report}"
+    )
+    return Trained(run.root, progress.step, validation.metrics, ending.reason)
 
 
 def write_report_or_say(run: Run) -> str:

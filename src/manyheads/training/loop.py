@@ -19,15 +19,13 @@ from manyheads.machine import Machine
 from manyheads.modelfolder import MODEL, dump_weights
 from manyheads.recipe import TrainConfig
 from manyheads.storage import is_whole, read_file
-from manyheads.tasks.task import Batch, Task, Validation
+from manyheads.tasks.task import Batch, Validation
 from manyheads.training.average import mean_weights
 from manyheads.training.checkpoints import Checkpoints
-from manyheads.training.log import Log
 from manyheads.training.optimizer import update
 from manyheads.training.prefetch import prefetch
-from manyheads.training.run import Run
 from manyheads.training.schedule import rate_at
-from manyheads.training.show import Show
+from manyheads.training.session import Session
 from manyheads.training.signals import StopRequest
 from manyheads.training.state import WEIGHTS, Progress, State
 
@@ -59,16 +57,16 @@ def warmup_of(config: TrainConfig, steps: int) -> int:
     return min(config.warmup, max(1, steps // 10))
 
 
-def fit(
-    task: Task, state: State, config: TrainConfig, run: Run, machine: Machine, log: Log, show: Show, stop: StopRequest
-) -> Ending:
+def fit(session: Session, stop: StopRequest) -> Ending:
     """Train until the steps are done, the score no longer improves, or someone asks to stop; then save."""
+    task, state, config, show = session.task, session.state, session.config, session.show
     steps = steps_of(config, task.batches_per_epoch)
+    warmup = warmup_of(config, steps)
     validate_every = config.validate_every or max(1, steps // 20)
     save_every = config.save_every or validate_every
-    checkpoints = Checkpoints(run.checkpoints, show.say, every=save_every, keep=max(config.keep, config.average))
-    meter = Meter(state, machine)
-    warmup = warmup_of(config, steps)
+    keep = max(config.keep, config.average)
+    checkpoints = Checkpoints(session.run.checkpoints, show.say, every=save_every, keep=keep)
+    meter = Meter(state, session.machine)
     state.model.train()
     show.start(steps, state.progress.step)
     ending = Ending("patience" if out_of_patience(state, config) else "finished")
@@ -76,30 +74,25 @@ def fit(
         step = state.progress.step + 1
         meter.resume()
         rate = config.rate * rate_at(step, schedule=config.schedule, warmup=warmup, steps=steps)
-        meter.add(batch.count, *train_step(task, state, batch.to(machine.device), config, step, rate, machine))
+        meter.add(batch.count, *train_step(session, batch.to(session.machine.device), step, rate))
         state.progress.step = step
         show.step(step)
 
         last = step == steps
         if step % LOG_EVERY == 0 or last:
-            log_step(log, show, step, rate, meter)
+            log_step(session, meter, step, rate)
         if step % validate_every == 0 or last:
-            validate(task, state, run, log, show, meter)
+            validate(session, meter)
         if out_of_patience(state, config):
             ending = Ending("patience")
         elif stop.number is not None and not last:
             ending = Ending("stopped", stop.number)
         if step % save_every == 0 or last or ending.reason != "finished":
-            show.doing("saving")
-            meter.pause()
-            checkpoints.save(state)
-            log.write("save", step=step)
-            show.doing("training")
+            save(session, meter, checkpoints)
         if ending.reason != "finished":
             break
-    if config.average > 1 and not config.ema and ending.reason != "stopped":
-        whole = [path for path in checkpoints.steps()[: config.average] if is_whole(path)]
-        average_checkpoints(task, state, run, log, show, whole)
+    if config.average > 1 and ending.reason != "stopped":
+        average_checkpoints(session, [path for path in checkpoints.steps()[: config.average] if is_whole(path)])
     return ending
 
 
@@ -107,15 +100,17 @@ def out_of_patience(state: State, config: TrainConfig) -> bool:
     return bool(config.patience) and state.progress.waited >= config.patience
 
 
-def train_step(
-    task: Task, state: State, batch: Batch, config: TrainConfig, step: int, rate: float, machine: Machine
-) -> tuple[Tensor, Tensor, Tensor]:
-    """One update. The loss of every part is divided by the count of the whole batch, so parts change nothing."""
+def train_step(session: Session, batch: Batch, step: int, rate: float) -> tuple[Tensor, Tensor, Tensor]:
+    """One update. The loss of every part is divided by the count of the whole batch, so parts change nothing.
+
+    Gives the loss, the gradient's norm, and 1 if the update was skipped: tensors, which nobody waits for here.
+    """
+    state, config, machine = session.state, session.config, session.machine
     torch.manual_seed(config.seed * 0x9E3779B1 + step)
     total = torch.zeros((), device=machine.device)
     for part in batch.split(config.accumulate):
         with machine.autocast():
-            loss = task.loss(state.model, part) / batch.count
+            loss = session.task.loss(state.model, part) / batch.count
         loss.backward()
         total += loss.detach()
     norm, skipped = update(state.optimizer, state.parameters, rate, config.clip)
@@ -173,13 +168,13 @@ class Meter:
         self.reset()
 
 
-def log_step(log: Log, show: Show, step: int, rate: float, meter: Meter) -> None:
+def log_step(session: Session, meter: Meter, step: int, rate: float) -> None:
     meter.read()
-    log.write(
+    session.log.write(
         "step", step=step, loss=meter.loss, rate=rate, gradient_norm=meter.norm, tokens_per_second=round(meter.speed),
         tokens=meter.progress.tokens, seconds=round(meter.progress.seconds, 3),
     )  # fmt: skip
-    show.figures(meter.loss, meter.speed)
+    session.show.figures(meter.loss, meter.speed)
     watch_loss(meter.progress, meter.loss, step)
     if meter.progress.skipped >= MOST_SKIPPED:
         raise TrainingError(
@@ -200,40 +195,60 @@ def watch_loss(progress: Progress, loss: float, step: int) -> None:
         )
 
 
-def validate(task: Task, state: State, run: Run, log: Log, show: Show, meter: Meter) -> None:
+def validate(session: Session, meter: Meter) -> None:
     """Score the model; the best so far becomes the run's model."""
     meter.read()
-    show.doing("scoring")
-    progress = state.progress
-    validation = task.validate(state.best_model)
+    session.show.doing("scoring")
+    state, progress = session.state, session.state.progress
+    validation = session.task.validate(state.best_model)
     before = progress.best if progress.best is not None else float("-inf")
     score = validation.score if math.isfinite(validation.score) else float("-inf")
     better = score >= before  # of two equals, the one that has seen more
-    progress.waited = 0 if score > before else progress.waited + 1
+    learning = loss_fell(progress, validation)
+    progress.waited = 0 if score > before or learning else progress.waited + 1
     if better:
         progress.best, progress.best_step = max(score, LOWEST), progress.step
-        run.publish({MODEL: dump_weights(state.best_model.state_dict())})
-    log_validation(log, "validation", progress.step, validation, better)
-    show.validated(progress.step, meter.loss, meter.speed, validation, better)
-    show.samples(validation)
-    show.doing("training")
+        session.run.publish({MODEL: dump_weights(state.best_model.state_dict())})
+    log_validation(session, "validation", validation, better)
+    session.show.validated(progress.step, meter.loss, meter.speed, validation, better)
+    session.show.samples(validation)
+    session.show.doing("training")
 
 
-def log_validation(log: Log, event: str, step: int, validation: Validation, best: bool) -> None:
-    samples = [asdict(sample) for sample in validation.samples]
-    log.write(event, step=step, score=validation.score, best=best, **validation.metrics, samples=samples)
-
-
-def average_checkpoints(task: Task, state: State, run: Run, log: Log, show: Show, folders: list[Path]) -> None:
-    """The mean of the last checkpoints becomes the run's model, if it is at least as good as the best of them."""
-    weights = mean_weights(load_tensors(read_file(folder, WEIGHTS)) for folder in folders)
-    now = {name: tensor.clone() for name, tensor in state.model.state_dict().items()}
-    state.model.load_state_dict(weights)
-    validation = task.validate(state.model)
-    better = state.progress.best is None or validation.score >= state.progress.best
+def loss_fell(progress: Progress, validation: Validation) -> bool:
+    """Beginners score nothing for long while their loss falls: that is no reason to lose patience."""
+    loss = validation.metrics.get("loss", float("inf"))
+    better = progress.lowest_loss is None or loss < progress.lowest_loss
     if better:
-        state.progress.best, state.progress.best_step = validation.score, state.progress.step
-        run.publish({MODEL: dump_weights(weights)})
-    log_validation(log, "average", state.progress.step, validation, better)
-    show.say(f"mean of {len(folders)} checkpoints: score {validation.score:.2f}" + ("  best" if better else ""))
-    state.model.load_state_dict(now)
+        progress.lowest_loss = loss
+    return better
+
+
+def log_validation(session: Session, event: str, validation: Validation, best: bool) -> None:
+    samples = [asdict(sample) for sample in validation.samples]
+    step = session.state.progress.step
+    session.log.write(event, step=step, score=validation.score, best=best, **validation.metrics, samples=samples)
+
+
+def save(session: Session, meter: Meter, checkpoints: Checkpoints) -> None:
+    session.show.doing("saving")
+    meter.pause()
+    checkpoints.save(session.state)
+    session.log.write("save", step=session.state.progress.step)
+    session.show.doing("training")
+
+
+def average_checkpoints(session: Session, folders: list[Path]) -> None:
+    """The mean of the last checkpoints becomes the run's model, if it is at least as good as the best of them."""
+    model, progress = session.state.model, session.state.progress
+    weights = mean_weights(load_tensors(read_file(folder, WEIGHTS)) for folder in folders)
+    now = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    model.load_state_dict(weights)
+    validation = session.task.validate(model)
+    better = progress.best is None or validation.score >= progress.best
+    if better:
+        progress.best, progress.best_step = validation.score, progress.step
+        session.run.publish({MODEL: dump_weights(weights)})
+    log_validation(session, "average", validation, better)
+    session.show.say(f"mean of {len(folders)} checkpoints: score {validation.score:.2f}" + ("  best" if better else ""))
+    model.load_state_dict(now)

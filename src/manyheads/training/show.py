@@ -15,7 +15,7 @@ from manyheads.text.corpus import CONTROL
 
 __all__ = ["Show"]
 
-ORDER = ("loss", "perplexity", "bleu", "chrf", "wer", "per")
+ORDER = ("loss", "perplexity", "bleu", "chrf", "exact", "wer", "per")
 
 
 class Unbreakable:

@@ -38,7 +38,8 @@ class Progress:
     tokens       learnt from so far
     seconds      spent in training
     best         the best score on held-out data, and best_step when it was reached
-    waited       validations since then
+    lowest_loss  on held-out data
+    waited       validations since either got better
     skipped      updates in a row, up to now, that were not made because a gradient was not finite
     first_loss   the first reading of the loss
     high         readings in a row that were far above it
@@ -50,6 +51,7 @@ class Progress:
     seconds: float = 0.0
     best: float | None = None
     best_step: int = 0
+    lowest_loss: float | None = None
     waited: int = 0
     skipped: int = 0
     first_loss: float | None = None

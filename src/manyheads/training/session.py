@@ -1,0 +1,26 @@
+"""What belongs together while a model is trained."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from manyheads.machine import Machine
+from manyheads.recipe import TrainConfig
+from manyheads.training.log import Log
+from manyheads.training.run import Run
+from manyheads.training.show import Show
+from manyheads.training.state import State
+
+__all__ = ["Session"]
+
+
+@dataclass(frozen=True, eq=False)
+class Session:
+    """A task, how far its model has come, how to go on, on what, where it is kept, and who is told."""
+
+    task: Any
+    state: State
+    config: TrainConfig
+    machine: Machine
+    run: Run
+    log: Log
+    show: Show
