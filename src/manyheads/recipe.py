@@ -80,7 +80,7 @@ class TrainConfig(Section):
     ema              decay of the moving average of the weights, which is then the model; 0 = none
     average          checkpoints, the last ones, whose mean is the model (if there is no moving average)
     validate_every   steps (default: a twentieth of the run)
-    validate_lines   of the development set that are translated at each validation; the loss is of all of it
+    validate_lines   sources of the development set that are translated at each validation; the loss is of all of it
     save_every       steps (default: at each validation)
     keep             checkpoints
     patience         validations without a better score (or loss) before training stops; 0 = never stops early

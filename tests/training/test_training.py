@@ -278,3 +278,13 @@ def test_a_stream_that_is_gone_stops_nothing(tmp_path, data, monkeypatch):
 def test_a_recipe_that_is_built_takes_no_changes(tmp_path, data):
     with pytest.raises(OptionError, match="changes go with the name of a recipe"):
         manyheads.train(manyheads.load_recipe("tiny"), train=data[0], out=tmp_path, changes={"train.steps": 3})
+
+
+def test_what_is_translated_is_spread_over_the_set_with_all_references():
+    from manyheads.tasks.translate import spread_pairs
+
+    pairs = [(f"w{n // 2}", f"t{n}") for n in range(40)]
+    chosen = spread_pairs(pairs, 5)
+    assert [source for source, _ in chosen] == ["w0", "w0", "w4", "w4", "w8", "w8", "w12", "w12", "w16", "w16"]
+    assert spread_pairs(pairs, 1_000) == pairs
+    assert spread_pairs(pairs, 0) == []

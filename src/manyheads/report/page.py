@@ -7,7 +7,7 @@ from manyheads.errors import ManyheadsError
 from manyheads.modelfolder import RECIPE, load_model
 from manyheads.report.charts import draw_chart
 from manyheads.report.heatmap import MOST_HEADS, MOST_LAYERS, MOST_PIECES, Attention, draw_maps, draw_matrix, look
-from manyheads.report.history import History, as_number, read_history
+from manyheads.report.history import NO_METRIC, History, as_number, read_history
 from manyheads.report.markup import STYLE, note, shown
 from manyheads.storage import read_file
 from manyheads.tasks.task import Sample
@@ -163,13 +163,15 @@ def curves(history: History) -> str:
     if not any(charts):
         return note("The log of this run has nothing to draw.")
     about = note(
-        "A dotted line marks the best validation. Hover over a chart to read values." if best is not None else ""
+        "The training loss has label smoothing and dropout in it. A dotted line marks the best validation. Hover over a chart to read values."
+        if best is not None
+        else ""
     )
     return f'<h2>Training</h2>{about}<div class="charts">{"".join(charts)}</div>'
 
 
 def is_score(event: dict[str, Any], key: str) -> bool:
-    return key not in (*NO_SCORE, "event", "step", "score", "samples") and isinstance(event[key], int | float)
+    return key not in (*NO_SCORE, *NO_METRIC) and isinstance(event[key], int | float)
 
 
 # ── samples ─────────────────────────────────────────────────────────────────────────────────────────────────────────

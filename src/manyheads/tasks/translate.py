@@ -24,7 +24,7 @@ from manyheads.models.transformer import Transformer
 from manyheads.recipe import Recipe
 from manyheads.tasks.task import Sample, Say, Validation
 from manyheads.text.batches import BatchPlan
-from manyheads.text.corpus import check_paths
+from manyheads.text.corpus import Pair, check_paths
 from manyheads.text.parallel import (
     Parallel,
     fingerprint,
@@ -134,7 +134,7 @@ class Task:
         translator = Translator(model, self.vocabulary, self.recipe)  # type: ignore[arg-type]
         loss = mean_loss(translator.score(self.data.dev))
         metrics = {"loss": loss, "perplexity": perplexity(loss)}
-        pairs = self.data.dev[: self.recipe.train.validate_lines]
+        pairs = spread_pairs(self.data.dev, self.recipe.train.validate_lines)
         if not pairs:
             return Validation(-loss, metrics)
         beam = self.recipe.decode.beam if final else 1
@@ -170,7 +170,7 @@ def describe(data: Parallel, vocabulary: Vocabulary, translated: int, say: Say) 
     tokens = int(data.targets.lengths.sum())
     say(f"train: {len(data.sources):,} pairs, {tokens:,} target pieces" + listed(data.train_counts.sentences()))
     held_out = ", held out of the training set" if data.held_out else ""
-    some = f", the first {translated:,} translated at each validation" if translated < len(data.dev) else ""
+    some = f", {translated:,} of them translated at each validation" if translated < len(data.dev) else ""
     say(f"dev: {len(data.dev):,} pairs{held_out}{some}" + listed(data.dev_counts.sentences()))
     source, target = vocabulary.sizes
     sizes = (
@@ -188,6 +188,14 @@ def smoothed_loss(logits: Float[Tensor, "B T W"], labels: Int[Tensor, "B T"], sm
     return F.cross_entropy(
         logits.flatten(0, 1).float(), labels.flatten(), ignore_index=PADDING, label_smoothing=smoothing, reduction="sum"
     )
+
+
+def spread_pairs(pairs: list[Pair], most: int) -> list[Pair]:
+    """Pairs of at most `most` sources, spread over the set (many sets are sorted), each source with all its targets."""
+    sources = list(dict.fromkeys(source for source, _ in pairs))
+    count = min(most, len(sources))
+    chosen = {sources[n * len(sources) // count] for n in range(count)}
+    return [pair for pair in pairs if pair[0] in chosen]
 
 
 def chosen_by(scores: Scores) -> float:

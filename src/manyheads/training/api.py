@@ -73,7 +73,8 @@ def train(
     with Show(quiet) as show, run.locked():
         run.begin(chosen, resume)
         if finished := already_finished(run, chosen):
-            show.say(f"{run.root} is finished: {finished['reason']} at step {finished['step']:,}; nothing to do")
+            why = "it no longer got better" if finished["reason"] == "patience" else "all steps done"
+            show.say(f"{run.root} is finished ({why}, step {finished['step']:,}); nothing to do")
             return Trained(run.root, finished["step"], finished["metrics"], finished["reason"])
         return train_in(run, chosen, data, choose_machine(device, chosen.train.precision, chosen.model.width), show)
 
