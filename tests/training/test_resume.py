@@ -69,8 +69,14 @@ def wait_for(process, out, step):
 def test_killed_at_random_and_resumed_it_ends_with_the_same_bytes(tmp_path, data, averaging):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert finish(data, whole, **averaging)[0] == 0
-    kills = random.Random(len(averaging)).sample(range(1, STEPS - 8), 3)
-    for step in sorted(kills):  # an epoch has about 30 steps: two of them are in one
+    epoch = json.loads((whole / "log.jsonl").read_text().splitlines()[0])["batches_per_epoch"]
+    assert 15 < epoch < STEPS - 10
+    draw = random.Random(len(averaging))
+    for step in (
+        draw.randrange(1, 10),
+        draw.randrange(10, epoch),
+        draw.randrange(epoch, STEPS - 4),
+    ):  # two in one epoch
         process = start(data, killed, "--resume", **averaging)
         wait_for(process, killed, step)
         time.sleep(random.Random(step).random() * 0.05)
