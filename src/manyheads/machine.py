@@ -31,10 +31,10 @@ class Machine:
         return f"{self.device}, {threads} {'thread' if threads == 1 else 'threads'}, {self.precision}"
 
 
-def choose_machine(device: str = "auto", precision: str = "auto", width: int = 0) -> Machine:
-    """A GPU if there is one, else the CPU; bf16 where the device is good at it, for a model of this width."""
+def choose_machine(device: str = "auto", precision: str = "auto") -> Machine:
+    """A GPU if there is one, else the CPU; bf16 on GPUs that are good at it."""
     chosen = choose_device(device)
-    return Machine(chosen, precision if precision != "auto" else best_precision(chosen, width))
+    return Machine(chosen, precision if precision != "auto" else best_precision(chosen))
 
 
 def choose_device(device: str = "auto") -> torch.device:
@@ -43,12 +43,9 @@ def choose_device(device: str = "auto") -> torch.device:
     return named(device)
 
 
-def best_precision(device: torch.device, width: int) -> str:
-    """On CPUs with AMX, bf16 trains a model of width 256 1.9 times as fast as fp32, and one of width 128 no faster."""
-    if device.type == "cuda":
-        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
-    has_amx = getattr(torch.cpu, "_is_amx_tile_supported", bool)
-    return "bf16" if device.type == "cpu" and width >= 256 and has_amx() else "fp32"
+def best_precision(device: torch.device) -> str:
+    good = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return "bf16" if good else "fp32"
 
 
 def named(device: str) -> torch.device:

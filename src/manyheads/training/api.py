@@ -76,7 +76,7 @@ def train(
             why = "it no longer got better" if finished["reason"] == "patience" else "all steps done"
             show.say(f"{run.root} is finished ({why}, step {finished['step']:,}); nothing to do")
             return Trained(run.root, finished["step"], finished["metrics"], finished["reason"])
-        return train_in(run, chosen, data, choose_machine(device, chosen.train.precision, chosen.model.width), show)
+        return train_in(run, chosen, data, choose_machine(device, chosen.train.precision), show)
 
 
 def already_finished(run: Run, recipe: Recipe) -> dict[str, Any] | None:
