@@ -1,7 +1,6 @@
 """`manyheads demo`: a pronouncer trained from scratch on this machine, then a bundled translator at work."""
 
 import gzip
-from importlib.resources import files
 from pathlib import Path
 
 from rich.console import Console
@@ -10,6 +9,7 @@ from rich.table import Table
 
 from manyheads.decoding.translator import Translator
 from manyheads.evaluation.api import evaluate
+from manyheads.modelfolder import bundled
 from manyheads.recipe import load_recipe
 from manyheads.training.api import train
 
@@ -27,10 +27,6 @@ SENTENCES = (
     "Wenn es morgen regnet, bleiben wir zu Hause.",
     "Ich hätte gern eine Tasse Kaffee, bitte.",
 )
-
-
-def bundled(name: str) -> Path:
-    return Path(str(files("manyheads"))) / "bundled" / name
 
 
 def run_demo(out: Path, console: Console, recipe: str = "pronounce-tiny", resume: bool = False) -> None:

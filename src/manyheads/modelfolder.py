@@ -30,6 +30,7 @@ __all__ = [
     "MODEL",
     "RECIPE",
     "TOKENIZER",
+    "bundled",
     "bundled_models",
     "dump_recipe",
     "dump_weights",
@@ -42,9 +43,13 @@ RECIPE, TOKENIZER, MODEL = "recipe.toml", "tokenizer.json", "model.safetensors"
 SCALE = ".scale"
 
 
+def bundled(name: str = "") -> Path:
+    """Where what comes with the package is."""
+    return Path(str(files("manyheads"))) / "bundled" / name
+
+
 def bundled_models() -> list[str]:
-    root = Path(str(files("manyheads"))) / "bundled"
-    return sorted(path.parent.name for path in root.glob(f"*/{MODEL}"))
+    return sorted(path.parent.name for path in bundled().glob(f"*/{MODEL}"))
 
 
 def find_model(folder: str | Path) -> Path:
@@ -52,7 +57,7 @@ def find_model(folder: str | Path) -> Path:
     if is_folder(folder):
         return Path(folder)
     if str(folder) in bundled_models():
-        return Path(str(files("manyheads"))) / "bundled" / str(folder)
+        return bundled(str(folder))
     known = ", ".join(bundled_models())
     raise InputError(
         f"a model must be a run folder or one of the bundled models ({known}), got {str(folder)!r}: there is no such folder",

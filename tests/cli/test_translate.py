@@ -9,7 +9,7 @@ import pytest
 
 from cli.command import status
 from manyheads import Translator
-from manyheads.demo import bundled
+from manyheads.modelfolder import bundled
 
 ODD = ["Guten Tag!", "", "   ", "Ja.\u2028Nein.", "\t", "Nein\x00!", "a\rb", "\u0085", "Gute Nacht!", "\x0c", "😀", ""]
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["WIDE_ENDS", "join_sentences", "split_sentences", "split_text"]
+__all__ = ["join_parts", "join_sentences", "split_sentences", "split_text"]
 
 WIDE_ENDS = ("。", "！", "？")
 SENTENCE = re.compile(r"(?<=[.!?…])[ \u00a0]+|(?<=[。！？])")
@@ -42,9 +42,17 @@ def join_sentences(sentences: Sequence[str], sizes: Iterable[int], most: int) ->
     room = 0
     for sentence, size in zip(sentences, sizes, strict=True):
         if groups and size <= room:
-            groups[-1] += sentence if groups[-1].endswith(WIDE_ENDS) else f" {sentence}"
+            groups[-1] = join_parts([groups[-1], sentence])
             room -= size
         else:
             groups.append(sentence)
             room = most - size
     return groups
+
+
+def join_parts(parts: Iterable[str]) -> str:
+    """With a space between them, but not after a full stop that needs none."""
+    text = ""
+    for part in parts:
+        text += part if not text or text.endswith(WIDE_ENDS) else f" {part}"
+    return text

@@ -27,7 +27,7 @@ from manyheads.decoding.beam import beam_search
 from manyheads.decoding.greedy import Sampler, decode_one_by_one
 from manyheads.decoding.hypothesis import Hypothesis
 from manyheads.decoding.options import Search
-from manyheads.decoding.segments import WIDE_ENDS, join_sentences, split_sentences, split_text
+from manyheads.decoding.segments import join_parts, join_sentences, split_sentences, split_text
 from manyheads.errors import OptionError, brief, did_you_mean
 from manyheads.machine import choose_device
 from manyheads.modelfolder import load_model, save_model
@@ -244,7 +244,7 @@ class Translator:
             )
             return Translation(alternatives, truncated=not parts[0][0].finished)
         best = [hypotheses[0] for hypotheses in parts]
-        text = joined(self.vocabulary.target.decode(h.ids) for h in best)
+        text = join_parts(self.vocabulary.target.decode(h.ids) for h in best)
         whole = Alternative(text, sum(h.score for h in best), sum(h.log_probability for h in best))
         return Translation((whole,), truncated=not all(h.finished for h in best), parts=len(parts))
 
@@ -290,14 +290,6 @@ def blocks(lines: Iterable[str], most: int, characters: int) -> Iterator[list[st
             block, room = [], characters
     if block:
         yield block
-
-
-def joined(parts: Iterable[str]) -> str:
-    """With a space between them, but not after a full stop that needs none."""
-    text = ""
-    for part in parts:
-        text += part if not text or text.endswith(WIDE_ENDS) else f" {part}"
-    return text
 
 
 @contextmanager

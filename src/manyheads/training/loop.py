@@ -11,14 +11,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from safetensors.torch import load as load_tensors
 from torch import Tensor
 
 from manyheads.errors import TrainingError
 from manyheads.machine import Machine
 from manyheads.modelfolder import MODEL, dump_weights
 from manyheads.recipe import TrainConfig
-from manyheads.storage import is_whole, read_file
+from manyheads.storage import is_whole
 from manyheads.tasks.task import Batch, Validation
 from manyheads.training.average import mean_weights
 from manyheads.training.checkpoints import Checkpoints
@@ -27,7 +26,7 @@ from manyheads.training.prefetch import prefetch
 from manyheads.training.schedule import rate_at
 from manyheads.training.session import Session
 from manyheads.training.signals import StopRequest
-from manyheads.training.state import WEIGHTS, Progress, State
+from manyheads.training.state import WEIGHTS, Progress, State, read_tensors
 
 __all__ = ["Ending", "fit", "steps_of", "warmup_of"]
 
@@ -241,7 +240,7 @@ def save(session: Session, meter: Meter, checkpoints: Checkpoints) -> None:
 def average_checkpoints(session: Session, folders: list[Path]) -> None:
     """The mean of the last checkpoints becomes the run's model, if it is at least as good as the best of them."""
     model, progress = session.state.model, session.state.progress
-    weights = mean_weights(load_tensors(read_file(folder, WEIGHTS)) for folder in folders)
+    weights = mean_weights(read_tensors(folder, WEIGHTS) for folder in folders)
     now = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     model.load_state_dict(weights)
     validation = session.task.validate(model)
