@@ -105,7 +105,7 @@ def result(file):
     [
         ("Tatoeba German → English, `small`", "tatoeba"),
         ("Multi30k English → German, `small`", "multi30k"),
-        ("CMU dictionary, letters → phones, `pronounce`", "cmudict"),
+        ("CMU dictionary, letters → phones, `pronounce` with a larger batch", "cmudict"),
         ("the bundled `de-en`, 11 MB of 8-bit weights", "de-en"),
     ],
 )
