@@ -38,7 +38,7 @@ REFUSED = {
     "cut gzip": ([("a.gz", gzip.compress(b"a\tb\n" * 999)[:-9])], ["a.gz"], "must be whole, got a.gz"),
     "unequal": ([("a", b"x\ny\n"), ("b", b"x\n")], ["a", "b"], "as many lines, got 2 in a and 1 in b"),
     "twice": ([("a", b"x\n")], ["a", "a"], "a source file and a target file, got a twice"),
-    "three files": ([], ["a", "b", "c"], "one TSV file, or a source file and a target file, got 3 files"),
+    "three files": ([], ["a", "b", "c"], "source files each followed by its target file, got c alone"),
     "all blank": ([("a.tsv", b"\t\n\n  \t \n")], ["a.tsv"], "at least two pairs if some are to be held out, got 0"),
     "one line": ([("a.tsv", b"a\tb\n")], ["a.tsv"], "at least two pairs if some are to be held out, got 1"),
 }
@@ -101,9 +101,9 @@ def test_what_is_wrong_with_single_lines_is_counted(folder, capsys):
     status, said = train(capsys, "a.tsv", extra=["--dev", "good.tsv"])
     assert status == 0
     assert "train: 61 pairs" in said
-    assert "3 blank on one side, left out (the first in line 61)" in said
-    assert "1 with control characters, kept (the first in line 64)" in said
-    assert "2 too long, left out (the first in line 65)" in said
+    assert "3 blank on one side, left out (the first: a.tsv, line 61)" in said
+    assert "1 with control characters, kept (the first: a.tsv, line 64)" in said
+    assert "2 too long, left out (the first: a.tsv, line 65)" in said
 
 
 def test_a_model_folder_that_is_damaged_is_named(folder, capsys):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from manyheads.errors import InputError, OptionError
-from manyheads.text.corpus import Counts, check_paths, read_every_pair, read_pairs
+from manyheads.text.corpus import Corpus, Counts, check_paths, read_every_pair, read_pairs
 from manyheads.text.lines import MAX_LINE
 
 
@@ -23,7 +23,7 @@ def write(tmp_path, monkeypatch):
 
 def read(paths, reader=read_pairs):
     counts = Counts()
-    return list(reader(paths, counts)), counts
+    return list(reader(Corpus(tuple(paths)), counts)), counts
 
 
 def refusal(paths):
@@ -95,7 +95,7 @@ def test_pairs_with_a_blank_side_are_counted_and_left_out(write):
     pairs, counts = read(write(de="a\n\n \u3000\nd\n\n", en="x\ny\nz\n\t\n\n"))
     assert pairs == [(1, ("a", "x"))]
     assert (counts.pairs, counts.blank) == (1, 4)
-    assert counts.sentences() == ["4 blank on one side, left out (the first in line 2)"]
+    assert counts.sentences() == ["4 blank on one side, left out (the first: de and en, line 2)"]
     pairs, counts = read(write(tsv="\n\t\na\t\n\tx\na\tx"))
     assert (pairs, counts.blank) == ([(5, ("a", "x"))], 4)
 
@@ -111,7 +111,7 @@ def test_lines_beyond_a_megabyte_are_counted_and_left_out(write):
     long = "x" * (MAX_LINE + 1)
     pairs, counts = read(write(de=f"a\n{long}\nc\nd\n", en=f"x\ny\nz\n{long}"))
     assert pairs == [(1, ("a", "x")), (3, ("c", "z"))]
-    assert counts.sentences() == ["2 too long, left out (the first in line 2)"]
+    assert counts.sentences() == ["2 too long, left out (the first: de and en, line 2)"]
 
 
 def test_control_characters_are_counted_and_kept(write):
@@ -120,7 +120,7 @@ def test_control_characters_are_counted_and_kept(write):
     pairs, counts = read(write(de="".join(f"{c}a\n" for c in fine + odd), en="x\n" * 12))
     assert [pair[0] for _, pair in pairs] == [f"{c}a" for c in fine + odd]
     assert (counts.pairs, counts.control) == (12, 6)
-    assert counts.sentences() == ["6 with control characters, kept (the first in line 7)"]
+    assert counts.sentences() == ["6 with control characters, kept (the first: de and en, line 7)"]
 
 
 @pytest.mark.parametrize("files", [{"tsv": ""}, {"de": "", "en": ""}, {"tsv": "\ufeff"}])
@@ -129,14 +129,45 @@ def test_an_empty_corpus_is_refused(write, files):
     assert refusal(paths).message.endswith(f"got {' and '.join(paths)}: nothing in it")
 
 
-def test_which_files_a_corpus_can_be(tmp_path):
-    assert check_paths(["a"], "--train") == check_paths("a", "--train") == check_paths(Path("a"), "--train") == ("a",)
-    assert check_paths([Path("a"), "b"], "--train") == ("a", "b")
-    for paths, complaint in [
-        (["a", "b", "c"], "--train takes one TSV file, or a source file and a target file, got 3 files"),
-        ([], "--train takes one TSV file, or a source file and a target file, got 0 files"),
+def corpora(*names):
+    return [(corpus.paths, corpus.weight) for corpus in check_paths(names, "--train")]
+
+
+def test_which_files_a_corpus_can_be():
+    assert check_paths("a", "--train") == check_paths(Path("a"), "--train") == (Corpus(("a",)),)
+    assert corpora("a") == [(("a",), 1)]
+    assert corpora(Path("a"), "b") == [(("a", "b"), 1)]
+    assert corpora("a.tsv", "b.tsv.gz") == [(("a.tsv",), 1), (("b.tsv.gz",), 1)]
+    assert corpora("a.TSV.zst:2", "b", "c:0.5", "d.tsv:1", "e", "f") == [
+        (("a.TSV.zst",), 2), (("b", "c"), 0.5), (("d.tsv",), 1), (("e", "f"), 1),
+    ]  # fmt: skip
+
+
+def test_a_file_that_is_called_so_has_no_weight(write):
+    write(**{"odd:2": "a\tx\n"})
+    assert corpora("odd:2") == [(("odd:2",), 1)]
+    assert corpora("odd:2:3") == [(("odd:2",), 3)]
+
+
+@pytest.mark.parametrize(
+    ("names", "complaint"),
+    [
+        ([], "--train takes at least one file, got none"),
         (["a", "./a"], "--train takes a source file and a target file, got a twice"),
-    ]:
-        with pytest.raises(OptionError) as error:
-            check_paths(paths, "--train")
-        assert error.value.message == complaint
+        (
+            ["a", "b", "c"],
+            "--train takes files of pairs, and source files each followed by its target file, got c alone",
+        ),
+        (
+            ["a", "b.tsv"],
+            "--train takes files of pairs, and source files each followed by its target file, got a alone",
+        ),
+        (["a:2", "b"], "a weight stands behind the target file, got it behind a"),
+        (["a.tsv:0"], "the weight of a file must be above 0 and at most 1,000, got 'a.tsv:0'"),
+        (["a.tsv:1001"], "the weight of a file must be above 0 and at most 1,000, got 'a.tsv:1001'"),
+    ],
+)
+def test_files_that_are_no_corpus(names, complaint):
+    with pytest.raises(OptionError) as error:
+        check_paths(names, "--train")
+    assert error.value.message == complaint

@@ -1,6 +1,7 @@
 """A corpus made ready: the right pairs as ids, the rest counted, and a changed file noticed."""
 
 import os
+import re
 import threading
 from contextlib import suppress
 from functools import partial
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from manyheads.errors import InputError, SaveError
+from manyheads.text.corpus import check_paths
 from manyheads.text.parallel import (
     IDS,
     fingerprint,
@@ -38,7 +40,8 @@ def write(tmp_path):
 
 
 def prepare(folder, train, dev=None, max_length=50):
-    vocabulary = prepare_parallel(folder, train, dev, learn, max_length)
+    corpora = (check_paths(train, "--train"), dev and check_paths(dev, "--dev"))
+    vocabulary = prepare_parallel(folder, *corpora, learn, max_length)
     data = open_parallel(folder, vocabulary)
     pairs = [
         (vocabulary.source.decode(data.sources[row]), vocabulary.target.decode(data.targets[row]))
@@ -98,14 +101,15 @@ def test_pairs_that_are_too_long_are_counted_with_the_line_of_the_first(tmp_path
     data, pairs = prepare(tmp_path / "data", [write(text)], [write(lines(1), "dev.tsv")], max_length=10)
     assert pairs == [("short", "a"), ("tenletters", "b")]
     assert (data.train_counts.pairs, data.train_counts.blank, data.train_counts.too_long) == (2, 1, 2)
-    assert data.train_counts.examples == {"blank": 1, "too_long": 3}
+    place = tmp_path / "train.tsv"
+    assert data.train_counts.examples == {"blank": f"{place}, line 1", "too_long": f"{place}, line 3"}
 
 
 def test_nothing_left_to_train_on(tmp_path, write):
     with pytest.raises(InputError) as error:
         prepare(tmp_path / "data", [write(lines(5))], [write(lines(1), "dev.tsv")], max_length=2)
     assert "there must be a pair to train on, got none in " in error.value.message
-    assert "5 too long, left out (the first in line 1)" in error.value.message
+    assert re.search(r"5 too long, left out \(the first: .*train.tsv, line 1\)", error.value.message)
     assert not is_prepared(tmp_path / "data")
 
 
@@ -127,10 +131,10 @@ def test_a_pipe_is_read_once(tmp_path, write):
 
 def test_a_fingerprint_notices_a_new_line_and_a_changed_letter(tmp_path, write):
     path = write(lines(30))
-    before = fingerprint({"train": [path]})
-    assert fingerprint({"train": [write(lines(30))]}) == before
-    assert fingerprint({"train": [write(lines(31))]}) != before
-    assert fingerprint({"train": [write(lines(30).replace("word 7\n", "word 8\n"))]}) != before
+    before = fingerprint({"train": check_paths(path, "--train")})
+    for text, same in [(lines(30), True), (lines(31), False), (lines(30).replace("word 7\n", "word 8\n"), False)]:
+        write(text)
+        assert (fingerprint({"train": check_paths(path, "--train")}) == before) == same
 
 
 def test_ids_can_be_made_again(tmp_path, write):
@@ -157,7 +161,7 @@ def test_ids_are_all_there_or_not_at_all(tmp_path, write, monkeypatch, call):
             for name in ("replace", "fsync", "unlink"):
                 patch.setattr(os, name, killing(getattr(os, name), left))
             with suppress(Killed):
-                prepare_parallel(folder, train, None, learn, 50)
+                prepare_parallel(folder, check_paths(train, "--train"), None, learn, 50)
         assert read_ready(folder) or not again  # what the data was is known from the first time on
         if is_prepared(folder):
             assert len(open_parallel(folder, VOCABULARY).sources) == 28

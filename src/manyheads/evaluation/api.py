@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from manyheads.decoding.translator import CHUNK, ForcedScore, Translator
@@ -38,7 +38,7 @@ NO_SCORE = ForcedScore(float("nan"), 0, truncated=True)
 def score(model: str | Path | Translator, data: Paths, *, device: str = "auto") -> Iterator[ForcedScore]:
     """log P(target | source) of every pair of `data`, in order; a blank target is as likely as an end at the start."""
     translator = model if isinstance(model, Translator) else Translator.load(model, device)
-    pairs = read_every_pair(check_paths(data, "--data"), Counts())
+    pairs = chain.from_iterable(read_every_pair(corpus, Counts()) for corpus in check_paths(data, "--data"))
     while block := list(islice(pairs, CHUNK)):
         scores = translator.score([pair or ("", "") for _, pair in block])
         yield from (NO_SCORE if pair is None else one for one, (_, pair) in zip(scores, block, strict=True))

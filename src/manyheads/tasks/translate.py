@@ -24,7 +24,7 @@ from manyheads.models.transformer import Transformer
 from manyheads.recipe import Recipe
 from manyheads.tasks.task import Sample, Say, Validation
 from manyheads.text.batches import BatchPlan
-from manyheads.text.corpus import Pair, check_paths
+from manyheads.text.corpus import Corpus, Pair, Paths, check_paths, files_of
 from manyheads.text.parallel import (
     Parallel,
     fingerprint,
@@ -90,7 +90,7 @@ class Task:
         cls,
         recipe: Recipe,
         folder: Path,
-        data: Mapping[str, Sequence[str] | None],
+        data: Mapping[str, Paths | None],
         files: Mapping[str, bytes],
         say: Say,
     ) -> "Task":
@@ -150,12 +150,12 @@ def learn_vocabulary(recipe: Recipe, sources: Lines, targets: Lines) -> Vocabula
     return train_vocabulary(recipe.data.tokenizers, sources, targets, size=recipe.data.vocabulary, joint=joint)
 
 
-def check_unchanged(data: Mapping[str, Sequence[str] | None], before: Mapping[str, list[str | None]]) -> None:
+def check_unchanged(data: Mapping[str, Sequence[Corpus] | None], before: Mapping[str, list[str | None]]) -> None:
     """A resumed run is the same run: on the same data."""
     for name, sums in fingerprint(data).items():
         if len(sums) != len(before[name]):
             raise changed_data(f"{len(sums)} files as --{name} instead of {len(before[name])}")
-        for path, then, now in zip(data[name] or (), before[name], sums, strict=True):
+        for path, then, now in zip(files_of(data[name] or ()), before[name], sums, strict=True):
             if then != now:
                 raise changed_data(f"other content in {path}" if now else f"{path}, which cannot be read")
 

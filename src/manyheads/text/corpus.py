@@ -1,4 +1,4 @@
-"""A parallel corpus: pairs of lines from one TSV file, or from a source file and a target file.
+"""A parallel corpus: pairs of lines from one file, or from a source file and a target file; several make a mixture.
 
 What makes a file unusable is refused, every fault of it at once. What is wrong with single lines is counted,
 the line is left out (or, for odd characters, kept), and work goes on.
@@ -14,13 +14,33 @@ from typing import Any
 from manyheads.errors import InputError, OptionError
 from manyheads.text.lines import MAX_LINE, decode_line, read_lines
 
-__all__ = ["Counts", "Pair", "Paths", "check_paths", "read_every_pair", "read_pairs"]
+__all__ = ["Corpus", "Counts", "Pair", "Paths", "check_paths", "files_of", "read_every_pair", "read_pairs"]
 
 Pair = tuple[str, str]
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 SHOWN = 5
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 END_OF_FILE: Any = object()
+HOLDS_PAIRS = (".tsv",)
+"""How the name of a file ends that holds both sides. (Any other file that stands alone is TSV, too.)"""
+
+PACKED = (".gz", ".zst")
+WEIGHTED = re.compile(r"(.+):(\d+(?:\.\d+)?)")
+HEAVIEST = 1_000
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A file of pairs, or a source file and a target file.
+
+    weight   how often each of its pairs is met in an epoch: 2 is twice, 0.5 every other epoch
+    """
+
+    paths: tuple[str, ...]
+    weight: float = 1.0
+
+    def __str__(self) -> str:
+        return " and ".join(self.paths)
 
 
 @dataclass
@@ -31,18 +51,18 @@ class Counts:
     blank      pairs with nothing on one side: left out
     too_long   pairs with a line of more than a megabyte or more than `data.max_length` pieces: left out
     control    pairs with control characters: kept as they are
-    examples   for each of these, the number of the first line
+    examples   for each of these, where the first is
     """
 
     pairs: int = 0
     blank: int = 0
     too_long: int = 0
     control: int = 0
-    examples: dict[str, int] = field(default_factory=dict)
+    examples: dict[str, str] = field(default_factory=dict)
 
-    def note(self, what: str, line: int) -> None:
+    def note(self, what: str, corpus: Corpus, line: int) -> None:
         setattr(self, what, getattr(self, what) + 1)
-        self.examples.setdefault(what, line)
+        self.examples.setdefault(what, f"{corpus}, line {line:,}")
 
     def sentences(self) -> list[str]:
         """What a person should know, if there is anything."""
@@ -52,63 +72,112 @@ class Counts:
             "control": "with control characters, kept",
         }
         return [
-            f"{getattr(self, what):,} {meaning} (the first in line {self.examples[what]:,})"
+            f"{getattr(self, what):,} {meaning} (the first: {self.examples[what]})"
             for what, meaning in said.items()
             if getattr(self, what)
         ]
 
 
-def check_paths(paths: Paths, option: str) -> tuple[str, ...]:
-    """One TSV file, or a source and a target file."""
-    names = (str(paths),) if isinstance(paths, (str, os.PathLike)) else tuple(map(str, paths))
-    if not 1 <= len(names) <= 2:
+def check_paths(paths: Paths, option: str) -> tuple[Corpus, ...]:
+    """What files a user names: files of pairs, and source files each followed by its target file; `file:2` has weight 2."""
+    names = [str(paths)] if isinstance(paths, (str, os.PathLike)) else list(map(str, paths))
+    if not names:
+        raise OptionError(f"{option} takes at least one file, got none", hint=f"{option} pairs.tsv")
+    corpora: list[Corpus] = []
+    rest = iter(map(split_weight, names))
+    for name, weight in rest:
+        if len(names) == 1 or holds_pairs(name):
+            corpora.append(Corpus((name,), weight or 1.0))
+            continue
+        target, weight = check_target(name, weight, next(rest, None), option)
+        corpora.append(Corpus((name, target), weight))
+    return tuple(corpora)
+
+
+def split_weight(name: str) -> tuple[str, float | None]:
+    """A file's name and, if it ends in one, its weight. A file that is really called so is meant as it is called."""
+    match = WEIGHTED.fullmatch(name)
+    if not match or os.path.exists(name):
+        return name, None
+    weight = float(match[2])
+    if not 0 < weight <= HEAVIEST:
+        raise OptionError(f"the weight of a file must be above 0 and at most {HEAVIEST:,}, got {name!r}")
+    return match[1], weight
+
+
+def holds_pairs(name: str) -> bool:
+    """Told by the name, without what says that it is packed."""
+    lower = name.lower()
+    for ending in PACKED:
+        lower = lower.removesuffix(ending)
+    return lower.endswith(HOLDS_PAIRS)
+
+
+def check_target(
+    source: str, weight: float | None, following: tuple[str, float | None] | None, option: str
+) -> tuple[str, float]:
+    """The target file that goes with a source file, and the weight of both."""
+    if following is None or holds_pairs(following[0]):
         raise OptionError(
-            f"{option} takes one TSV file, or a source file and a target file, got {len(names)} files",
-            hint=f"{option} pairs.tsv, or {option} pairs.de pairs.en",
+            f"{option} takes files of pairs, and source files each followed by its target file, got {source} alone",
+            hint=f"{option} pairs.tsv, or {option} pairs.de pairs.en, or several of them; the name of a file of pairs ends "
+            f"in {', '.join(HOLDS_PAIRS)}",
         )
-    if len(names) == 2 and os.path.realpath(names[0]) == os.path.realpath(names[1]):
-        raise OptionError(f"{option} takes a source file and a target file, got {names[0]} twice")
-    return names
+    target, behind = following
+    if os.path.realpath(source) == os.path.realpath(target):
+        raise OptionError(f"{option} takes a source file and a target file, got {source} twice")
+    if weight is not None:
+        raise OptionError(
+            f"a weight stands behind the target file, got it behind {source}", hint=f"{target}:{weight:g}"
+        )
+    return target, behind or 1.0
 
 
-def read_pairs(paths: Sequence[str], counts: Counts) -> Iterator[tuple[int, Pair]]:
+def files_of(corpora: Sequence[Corpus]) -> list[str]:
+    return [path for corpus in corpora for path in corpus.paths]
+
+
+def read_pairs(corpus: Corpus, counts: Counts) -> Iterator[tuple[int, Pair]]:
     """(line number, (source, target)) of every usable pair; `counts` says what was left out."""
-    for number, pair in read_every_pair(paths, counts):
+    for number, pair in read_every_pair(corpus, counts):
         if pair and all(pair):
             yield number, pair
 
 
-def read_every_pair(paths: Sequence[str], counts: Counts) -> Iterator[tuple[int, Pair | None]]:
+def read_every_pair(corpus: Corpus, counts: Counts) -> Iterator[tuple[int, Pair | None]]:
     """(line number, pair) of every line: a blank side is "", and None is what is too long to be held in memory.
 
-    Faults of the file itself are collected and raised when its end is reached.
+    Faults of the files themselves are collected and raised when their end is reached.
     """
-    faults = Faults(paths)
-    columns = read_tsv(paths[0], faults) if len(paths) == 1 else read_two(paths, faults)
+    faults = Faults(corpus)
     number = 0
-    for number, pair in columns:
+    for number, pair in read_columns(corpus, faults):
         if pair is None:
-            counts.note("too_long", number)
+            counts.note("too_long", corpus, number)
             yield number, None
             continue
         pair = (pair[0] if pair[0].strip() else "", pair[1] if pair[1].strip() else "")
         if not all(pair):
-            counts.note("blank", number)
+            counts.note("blank", corpus, number)
         else:
             counts.pairs += 1
             if any(map(CONTROL.search, pair)):
-                counts.note("control", number)
+                counts.note("control", corpus, number)
         yield number, pair
     faults.refuse()
     if not number:
-        raise InputError(f"a corpus must have at least one pair, got {' and '.join(paths)}: nothing in it")
+        raise InputError(f"a corpus must have at least one pair, got {corpus}: nothing in it")
+
+
+def read_columns(corpus: Corpus, faults: "Faults") -> Iterator[tuple[int, Pair | None]]:
+    return read_tsv(corpus.paths[0], faults) if len(corpus.paths) == 1 else read_two(corpus.paths, faults)
 
 
 class Faults:
     """What is wrong with a file: collected, so that one run shows all of it."""
 
-    def __init__(self, paths: Sequence[str]) -> None:
-        self.paths, self.count = paths, 0
+    def __init__(self, corpus: Corpus) -> None:
+        self.corpus, self.count = corpus, 0
         self.first: list[str] = []
         self.hint: str | None = None
 
@@ -124,7 +193,7 @@ class Faults:
         if self.count:
             more = f"\n  - and {self.count - SHOWN:,} more" if self.count > SHOWN else ""
             listed = "".join(f"\n  - {message}" for message in self.first)
-            raise InputError(f"{' and '.join(self.paths)}: {self.count:,} faults{listed}{more}", self.hint)
+            raise InputError(f"{self.corpus}: {self.count:,} faults{listed}{more}", self.hint)
 
 
 def read_tsv(path: str, faults: Faults) -> Iterator[tuple[int, Pair | None]]:

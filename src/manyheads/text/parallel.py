@@ -20,7 +20,7 @@ from zlib import crc32
 
 from manyheads.errors import InputError
 from manyheads.storage import replace_file, saving
-from manyheads.text.corpus import Counts, Pair, read_pairs
+from manyheads.text.corpus import Corpus, Counts, Pair, files_of, read_pairs
 from manyheads.text.shards import Sequences, sequence_writer
 from manyheads.text.vocabulary import Vocabulary
 
@@ -34,6 +34,9 @@ DEV = ("dev.source.txt", "dev.target.txt")
 IDS = [f"train.{side}.{what}" for side in ("source", "target") for what in ("ids", "offsets")]
 HELD_OUT = 1_000
 """Pairs that are held out if there is no development set: about every twentieth, but no more than about these."""
+
+Place = tuple[Corpus, int]
+"""A line of a corpus."""
 
 Learn = Callable[[Callable[[], Iterable[str]], Callable[[], Iterable[str]]], Vocabulary]
 
@@ -52,8 +55,8 @@ class Parallel:
 
 def prepare_parallel(
     folder: Path,
-    train: Sequence[str],
-    dev: Sequence[str] | None,
+    train: Sequence[Corpus],
+    dev: Sequence[Corpus] | None,
     learn: Learn,
     max_length: int,
     text: str | None = None,
@@ -70,7 +73,7 @@ def prepare_parallel(
         dev_pairs = read_dev(dev, dev_counts) if dev else []  # the small file first: its faults are found at once
         spool = Spool(folder / "spool", counts, train)
         if text not in (None, spool.digest):
-            raise InputError(f"a run goes on with the data it began with, got other pairs in {' and '.join(train)}")
+            raise InputError(f"a run goes on with the data it began with, got other pairs in {named(train)}")
         if not dev:
             dev_pairs = spool.hold_out()
             dev_counts.pairs = len(dev_pairs)
@@ -78,7 +81,7 @@ def prepare_parallel(
         write_ids(spool.folder, spool.blocks(), vocabulary, max_length, counts)
         if not counts.pairs:
             raise InputError(
-                f"there must be a pair to train on, got none in {' and '.join(train)}: {'; '.join(counts.sentences())}"
+                f"there must be a pair to train on, got none in {named(train)}: {'; '.join(counts.sentences())}"
             )
         write_text(folder, dev_pairs)
         ready = {
@@ -132,18 +135,23 @@ def forget_ids(folder: Path) -> None:
         file.unlink()
 
 
-def read_dev(paths: Sequence[str], counts: Counts) -> list[Pair]:
+def read_dev(corpora: Sequence[Corpus], counts: Counts) -> list[Pair]:
     """A development or test set: it is small, and held in memory."""
-    pairs = [pair for _, pair in read_pairs(paths, counts)]
+    pairs = [pair for corpus in corpora for _, pair in read_pairs(corpus, counts)]
     if not pairs:
-        raise InputError(f"there must be a pair to score, got none in {' and '.join(paths)}: all are blank or too long")
+        raise InputError(f"there must be a pair to score, got none in {named(corpora)}: all are blank or too long")
     return pairs
 
 
-def fingerprint(data: Mapping[str, Sequence[str] | None]) -> dict[str, list[str | None]]:
+def named(corpora: Sequence[Corpus]) -> str:
+    return ", ".join(map(str, corpora))
+
+
+def fingerprint(data: Mapping[str, Sequence[Corpus] | None]) -> dict[str, list[str | None]]:
     """For each set the SHA-256 sums of its files; None for what cannot be read twice."""
     return {
-        name: [sha256(path) if os.path.isfile(path) else None for path in paths or ()] for name, paths in data.items()
+        name: [sha256(path) if os.path.isfile(path) else None for path in files_of(corpora or ())]
+        for name, corpora in data.items()
     }
 
 
@@ -155,25 +163,26 @@ def sha256(path: str) -> str:
 class Spool:
     """The training set as plain text on disk, because it is read twice and may come through a pipe."""
 
-    def __init__(self, folder: Path, counts: Counts, paths: Sequence[str]) -> None:
+    def __init__(self, folder: Path, counts: Counts, corpora: Sequence[Corpus]) -> None:
         self.folder = folder
         self.skipped: set[int] = set()
         folder.mkdir(exist_ok=True)
-        self.counts = counts
+        self.corpora, self.counts = corpora, counts
         try:
-            self.digest = self.write(read_pairs(paths, counts))
+            self.digest = self.write()
         except InputError:  # what cannot be used leaves nothing behind
             self.remove()
             raise
 
-    def write(self, pairs: Iterable[tuple[int, Pair]]) -> str:
+    def write(self) -> str:
         """Gives the SHA-256 sum of the text."""
         digest = hashlib.sha256()
         with open(self.file("source"), "wb") as sources, open(self.file("target"), "wb") as targets:
-            for number, (source, target) in pairs:
-                sources.write(f"{number} {source}\n".encode())
-                targets.write(f"{target}\n".encode())
-                digest.update(f"{source}\n{target}\n".encode())
+            for n, corpus in enumerate(self.corpora):
+                for line, (source, target) in read_pairs(corpus, self.counts):
+                    sources.write(f"{n} {line} {source}\n".encode())
+                    targets.write(f"{target}\n".encode())
+                    digest.update(f"{source}\n{target}\n".encode())
         return digest.hexdigest()
 
     def file(self, side: str) -> Path:
@@ -200,12 +209,12 @@ class Spool:
         self.counts.pairs -= len(chosen)
         return held_out
 
-    def pairs(self) -> Iterator[tuple[int, Pair]]:
+    def pairs(self) -> Iterator[tuple[Place, Pair]]:
         with open(self.file("source"), "rb") as sources, open(self.file("target"), "rb") as targets:
             for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
                 if row not in self.skipped:
-                    number, _, text = source[:-1].decode().partition(" ")
-                    yield int(number), (text, target[:-1].decode())
+                    corpus, line, text = source[:-1].decode().split(" ", 2)
+                    yield (self.corpora[int(corpus)], int(line)), (text, target[:-1].decode())
 
     def sources(self) -> Iterator[str]:
         return (pair[0] for _, pair in self.pairs())
@@ -213,7 +222,7 @@ class Spool:
     def targets(self) -> Iterator[str]:
         return (pair[1] for _, pair in self.pairs())
 
-    def blocks(self) -> Iterator[list[tuple[int, Pair]]]:
+    def blocks(self) -> Iterator[list[tuple[Place, Pair]]]:
         pairs = self.pairs()
         while block := list(islice(pairs, BLOCK)):
             yield block
@@ -224,7 +233,7 @@ class Spool:
 
 def write_ids(
     folder: Path,
-    blocks: Iterable[list[tuple[int, Pair]]],
+    blocks: Iterable[list[tuple[Place, Pair]]],
     vocabulary: Vocabulary,
     max_length: int,
     counts: Counts,
@@ -234,13 +243,13 @@ def write_ids(
     writers = [sequence_writer(path, size) for path, size in zip(sides, vocabulary.sizes, strict=True)]
     with writers[0] as write_source, writers[1] as write_target:
         for block in blocks:
-            numbers, pairs = zip(*block, strict=True)
+            places, pairs = zip(*block, strict=True)
             sources = vocabulary.source.encode([source for source, _ in pairs])
             targets = vocabulary.target.encode([target for _, target in pairs])
-            for number, source, target in zip(numbers, sources, targets, strict=True):
+            for place, source, target in zip(places, sources, targets, strict=True):
                 if max(len(source), len(target)) > max_length:
                     counts.pairs -= 1
-                    counts.note("too_long", number)
+                    counts.note("too_long", *place)
                 else:
                     write_source(source)
                     write_target(target)
