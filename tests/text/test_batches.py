@@ -71,3 +71,39 @@ def test_another_process_draws_the_same():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == str(plan_of(LIKE_TEXT, 30).rows(77).tolist())
+
+
+MIXTURES = st.lists(
+    st.tuples(st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=30), st.floats(0.02, 3.5)),
+    min_size=1, max_size=4,
+)  # fmt: skip
+
+
+def mixed(mixture, tokens, seed=1):
+    sources, targets = np.array([pair for lengths, _ in mixture for pair in lengths], np.int32).T
+    return BatchPlan(sources, targets, tokens, seed, [(len(lengths), weight) for lengths, weight in mixture])
+
+
+@given(MIXTURES, st.integers(1, 200), st.integers(0, 9))
+def test_a_weight_is_how_often_a_pair_is_met(mixture, tokens, epoch):
+    plan = mixed(mixture, tokens)
+    batches = epoch_of(plan, epoch)
+    met = np.bincount(list(chain(*batches)), minlength=sum(len(lengths) for lengths, _ in mixture))
+    start = 0
+    for lengths, weight in mixture:
+        own = met[start : start + len(lengths)]
+        start += len(lengths)
+        assert set(own) <= {int(weight), int(weight) + 1}
+        beyond = weight - int(weight)
+        assert own.sum() == int(weight) * len(lengths) + (max(1, round(beyond * len(lengths))) if beyond else 0)
+    pairs = [pair for lengths, _ in mixture for pair in lengths]
+    for rows in batches:
+        assert len(rows) * max(max(pairs[row]) for row in rows) <= tokens or len(rows) == 1
+
+
+def test_a_light_corpus_gives_other_pairs_in_every_epoch_and_all_in_time():
+    plan = mixed([([(n % 9 + 1, 5) for n in range(60)], 0.25), ([(4, 4)] * 7, 2.0)], 40)
+    light = [{row for row in chain(*epoch_of(plan, epoch)) if row < 60} for epoch in range(60)]
+    assert {len(rows) for rows in light} == {15}
+    assert light[0] != light[1]
+    assert set.union(*light) == set(range(60))

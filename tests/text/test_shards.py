@@ -14,8 +14,8 @@ IDS = st.lists(st.lists(st.integers(0, 2**16 - 1), max_size=6), max_size=8)
 
 def store(folder, sequences, vocabulary=2**16):
     with sequence_writer(Path(folder) / "train.source", vocabulary) as write:
-        for sequence in sequences:
-            write(sequence)
+        for start in range(0, len(sequences), 3):
+            write(sequences[start : start + 3])
     return Sequences(Path(folder) / "train.source", vocabulary)
 
 

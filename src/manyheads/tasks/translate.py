@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -81,8 +82,9 @@ class Task:
         self.recipe, self.vocabulary, self.data, self.folder = recipe, vocabulary, data, folder
         # One more token on either side: the end of the source, the begin or the end of the target.
         self.plan = BatchPlan(
-            data.sources.lengths + 1, data.targets.lengths + 1, recipe.train.tokens, recipe.train.seed
-        )
+            data.sources.lengths + 1, data.targets.lengths + 1, recipe.train.tokens, recipe.train.seed,
+            [(pairs, weight) for _, pairs, weight in data.corpora],
+        )  # fmt: skip
         self.batches_per_epoch = self.plan.batches
 
     @classmethod
@@ -99,7 +101,7 @@ class Task:
         known = Vocabulary.loads(files[TOKENIZER].decode(), TOKENIZER) if TOKENIZER in files else None
         before = read_ready(folder) if known else {}
         if before:
-            check_unchanged({"train": train, "dev": dev}, before["files"])
+            check_unchanged({"train": train, "dev": dev}, before)
         if known is None or not is_prepared(folder):
             learn = partial(learn_vocabulary, recipe) if known is None else lambda *_: known
             known = prepare_parallel(folder, train, dev, learn, recipe.data.max_length, before.get("text"))
@@ -150,14 +152,18 @@ def learn_vocabulary(recipe: Recipe, sources: Lines, targets: Lines) -> Vocabula
     return train_vocabulary(recipe.data.tokenizers, sources, targets, size=recipe.data.vocabulary, joint=joint)
 
 
-def check_unchanged(data: Mapping[str, Sequence[Corpus] | None], before: Mapping[str, list[str | None]]) -> None:
+def check_unchanged(data: Mapping[str, Sequence[Corpus] | None], before: Mapping[str, Any]) -> None:
     """A resumed run is the same run: on the same data."""
     for name, sums in fingerprint(data).items():
-        if len(sums) != len(before[name]):
-            raise changed_data(f"{len(sums)} files as --{name} instead of {len(before[name])}")
-        for path, then, now in zip(files_of(data[name] or ()), before[name], sums, strict=True):
+        stored = before["files"][name]
+        if len(sums) != len(stored):
+            raise changed_data(f"{len(sums)} files as --{name} instead of {len(stored)}")
+        for path, then, now in zip(files_of(data[name] or ()), stored, sums, strict=True):
             if then != now:
                 raise changed_data(f"other content in {path}" if now else f"{path}, which cannot be read")
+    for corpus, (_, _, weight) in zip(data["train"] or (), before["corpora"], strict=True):
+        if corpus.weight != weight:
+            raise changed_data(f"weight {corpus.weight:g} of {corpus} instead of {weight:g}")
 
 
 def changed_data(got: str) -> InputError:
@@ -168,7 +174,9 @@ def changed_data(got: str) -> InputError:
 
 def describe(data: Parallel, vocabulary: Vocabulary, translated: int, say: Say) -> None:
     tokens = int(data.targets.lengths.sum())
-    say(f"train: {len(data.sources):,} pairs, {tokens:,} target pieces" + listed(data.train_counts.sentences()))
+    mixed = [f"{name}: {pairs:,} pairs × {weight:g}" for name, pairs, weight in data.corpora]
+    parts = (mixed if len(mixed) > 1 else []) + data.train_counts.sentences()
+    say(f"train: {len(data.sources):,} pairs, {tokens:,} target pieces" + listed(parts))
     held_out = ", held out of the training set" if data.held_out else ""
     some = f", {translated:,} of them translated at each validation" if translated < len(data.dev) else ""
     say(f"dev: {len(data.dev):,} pairs{held_out}{some}" + listed(data.dev_counts.sentences()))

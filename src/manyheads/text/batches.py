@@ -3,7 +3,13 @@
 Sentences are sorted by length, ties in an order drawn for the epoch; cut into batches; and the batches are drawn in
 random order. The cuts follow from the lengths, so every epoch has as many batches, and step n is batch n mod that many:
 nothing but the step must be remembered to go on where a run stopped.
+
+A corpus of weight 2 is met twice an epoch. One of weight 0.3 is sorted by length and cut into 0.3 × n places of
+neighbours, and each epoch draws one pair of every place: the longest that a place may give decides where batches are cut,
+so these, too, are the same in every epoch.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Int
@@ -11,6 +17,10 @@ from jaxtyping import Int
 __all__ = ["BatchPlan"]
 
 Numbers = Int[np.ndarray, " N"]
+Weighted = tuple[int, float]
+"""(pairs of a corpus, its weight)"""
+
+LONGEST = (1 << 20) - 1
 
 
 class BatchPlan:
@@ -18,11 +28,15 @@ class BatchPlan:
 
     sources, targets   tokens of each pair, the special ones included
     tokens             of either side of a batch, padding included, at most (a longer sentence is a batch of its own)
+    corpora            how many of the pairs, one corpus after the other, have which weight; by default all have weight 1
     """
 
-    def __init__(self, sources: Numbers, targets: Numbers, tokens: int, seed: int) -> None:
+    def __init__(
+        self, sources: Numbers, targets: Numbers, tokens: int, seed: int, corpora: Sequence[Weighted] | None = None
+    ) -> None:
         self.targets, self.longest, self.seed = targets, np.maximum(sources, targets), seed
-        self.cuts = cut(np.sort(self.longest), tokens)
+        self.corpora = corpora or [(len(targets), 1.0)]
+        self.cuts = cut(self.turns(0)[1], tokens)
         self.batches = len(self.cuts) - 1  # in an epoch
         self.drawn: tuple[int, Numbers, Numbers] | None = None
 
@@ -30,16 +44,52 @@ class BatchPlan:
         """The pairs of a step, counted from 0."""
         epoch, place = divmod(step, self.batches)
         if self.drawn is None or self.drawn[0] != epoch:
-            self.drawn = (epoch, *self.draw(epoch))
+            self.drawn = None  # the last epoch makes room for this one
+            order = self.turns(epoch)[0].astype(np.int32)
+            self.drawn = (epoch, order, generator(self.seed, epoch, "batches").permutation(self.batches))
         _, order, turn = self.drawn
         return order[self.cuts[turn[place]] : self.cuts[turn[place] + 1]]
 
-    def draw(self, epoch: int) -> tuple[Numbers, Numbers]:
-        """(pairs in the order of the cuts, batches in the order of their turn)"""
-        random = np.random.Generator(np.random.Philox(key=np.array([self.seed, epoch], np.uint64)))
-        shuffled = random.permutation(len(self.longest))
-        by_length = np.lexsort((self.targets[shuffled], self.longest[shuffled]))
-        return shuffled[by_length], random.permutation(self.batches)
+    def turns(self, epoch: int) -> tuple[Numbers, Numbers]:
+        """(the pairs of an epoch, sorted by length; the room that each takes, which is the same in every epoch)"""
+        order = self.sorted_rows(epoch)
+        if all(weight == 1 for _, weight in self.corpora):
+            return order, self.longest[order]
+        random, end, rows, room = generator(self.seed, epoch, "weights"), 0, [], []
+        for count, weight in self.corpora:
+            start, end = end, end + count
+            own = order[(order >= start) & (order < end)]
+            for some, longest in weighted(own, weight, random):
+                rows.append(own[some])
+                room.append(self.longest[own[longest]])
+        all_rows, all_room = np.concatenate(rows), np.concatenate(room)
+        by_room = np.argsort(all_room, kind="stable")
+        return all_rows[by_room], all_room[by_room]
+
+    def sorted_rows(self, epoch: int) -> Numbers:
+        """By length, then by target length, then at random: one number each, sorted. (A stable sort: alike everywhere.)"""
+        key = np.minimum(self.longest, LONGEST).astype(np.uint64) << np.uint64(44)
+        key |= np.minimum(self.targets, LONGEST).astype(np.uint64) << np.uint64(24)
+        key |= generator(self.seed, epoch, "ties").integers(0, 1 << 24, len(key), np.uint32)
+        return np.argsort(key, kind="stable")
+
+
+def generator(seed: int, epoch: int, purpose: str) -> np.random.Generator:
+    number = ("batches", "weights", "ties").index(purpose)
+    return np.random.Generator(np.random.Philox(key=np.array([seed, 4 * epoch + number], np.uint64)))
+
+
+def weighted(own: Numbers, weight: float, random: np.random.Generator) -> list[tuple[Numbers, Numbers]]:
+    """Which of a corpus' sorted pairs have a turn, and for each turn the place of the longest pair that it might be."""
+    count, times = len(own), int(weight)
+    whole = np.arange(count)
+    found = [(whole, whole)] * times
+    if weight > times and count:
+        places = max(1, round((weight - times) * count))
+        bounds = np.arange(places + 1) * count // places
+        drawn = bounds[:-1] + (random.random(places) * np.diff(bounds)).astype(np.int64)
+        found.append((drawn, bounds[1:] - 1))
+    return found
 
 
 def cut(longest: Numbers, tokens: int) -> Numbers:

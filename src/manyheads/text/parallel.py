@@ -10,34 +10,26 @@ The ids appear last, whole. They can be made again from the files at any time; t
 import hashlib
 import json
 import os
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import compress
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 from manyheads.errors import InputError
 from manyheads.storage import replace_file, saving
 from manyheads.text.corpus import Corpus, Counts, Pair, files_of, read_pairs
 from manyheads.text.shards import Sequences, sequence_writer
+from manyheads.text.spool import Spool
 from manyheads.text.vocabulary import Vocabulary
 
 __all__ = [
     "Parallel", "fingerprint", "forget_ids", "is_prepared", "open_parallel", "prepare_parallel", "read_dev", "read_ready",
 ]  # fmt: skip
 
-BLOCK = 10_000
 READY = "ready.json"
 DEV = ("dev.source.txt", "dev.target.txt")
 IDS = [f"train.{side}.{what}" for side in ("source", "target") for what in ("ids", "offsets")]
-HELD_OUT = 1_000
-"""Pairs that are held out if there is no development set: about every twentieth, but no more than about these."""
-
-Place = tuple[Corpus, int]
-"""A line of a corpus."""
-
 Learn = Callable[[Callable[[], Iterable[str]], Callable[[], Iterable[str]]], Vocabulary]
 
 
@@ -48,6 +40,7 @@ class Parallel:
     sources: Sequences
     targets: Sequences
     dev: list[Pair]
+    corpora: list[tuple[str, int, float]]  # (name, pairs, weight)
     train_counts: Counts
     dev_counts: Counts
     held_out: bool
@@ -78,7 +71,7 @@ def prepare_parallel(
             dev_pairs = spool.hold_out()
             dev_counts.pairs = len(dev_pairs)
         vocabulary = learn(spool.sources, spool.targets)
-        write_ids(spool.folder, spool.blocks(), vocabulary, max_length, counts)
+        kept = write_ids(spool, vocabulary, max_length, counts)
         if not counts.pairs:
             raise InputError(
                 f"there must be a pair to train on, got none in {named(train)}: {'; '.join(counts.sentences())}"
@@ -90,6 +83,7 @@ def prepare_parallel(
             "held_out": not dev,
             "files": fingerprint({"train": train, "dev": dev}),
             "text": spool.digest,
+            "corpora": [[str(corpus), pairs, corpus.weight] for corpus, pairs in zip(train, kept, strict=True)],
             "stored": {name: sha256(str((spool.folder if name in IDS else folder) / name)) for name in (*IDS, *DEV)},
         }
         replace_file(folder / READY, json.dumps(ready).encode())
@@ -106,6 +100,7 @@ def open_parallel(folder: Path, vocabulary: Vocabulary) -> Parallel:
         Sequences(folder / "train.source", vocabulary.source.size),
         Sequences(folder / "train.target", vocabulary.target.size),
         list(zip(*lines, strict=True)),
+        [(name, pairs, weight) for name, pairs, weight in ready["corpora"]],
         Counts(**ready["train"]),
         Counts(**ready["dev"]),
         ready["held_out"],
@@ -116,7 +111,7 @@ def read_ready(folder: Path) -> dict[str, Any]:
     """What was said of the data when it was made ready; nothing if it never was, or if that is damaged."""
     try:
         ready = json.loads((folder / READY).read_bytes())
-        return ready if ready.keys() >= {"train", "dev", "held_out", "files", "text", "stored"} else {}
+        return ready if ready.keys() >= {"train", "dev", "held_out", "files", "text", "corpora", "stored"} else {}
     except (OSError, ValueError, AttributeError, RecursionError):
         return {}
 
@@ -160,99 +155,24 @@ def sha256(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-class Spool:
-    """The training set as plain text on disk, because it is read twice and may come through a pipe."""
-
-    def __init__(self, folder: Path, counts: Counts, corpora: Sequence[Corpus]) -> None:
-        self.folder = folder
-        self.skipped: set[int] = set()
-        folder.mkdir(exist_ok=True)
-        self.corpora, self.counts = corpora, counts
-        try:
-            self.digest = self.write()
-        except InputError:  # what cannot be used leaves nothing behind
-            self.remove()
-            raise
-
-    def write(self) -> str:
-        """Gives the SHA-256 sum of the text."""
-        digest = hashlib.sha256()
-        with open(self.file("source"), "wb") as sources, open(self.file("target"), "wb") as targets:
-            for n, corpus in enumerate(self.corpora):
-                for line, (source, target) in read_pairs(corpus, self.counts):
-                    sources.write(f"{n} {line} {source}\n".encode())
-                    targets.write(f"{target}\n".encode())
-                    digest.update(f"{source}\n{target}\n".encode())
-        return digest.hexdigest()
-
-    def file(self, side: str) -> Path:
-        return self.folder / f"{side}.txt"
-
-    def hold_out(self) -> list[Pair]:
-        """About every twentieth pair, or fewer, for development; they are not trained on.
-
-        A source is held out with all its targets, chosen by its checksum: a pair that is there twice, or a word with two
-        pronunciations, is never on both sides.
-        """
-        pairs = self.counts.pairs
-        if pairs < 2:
-            raise InputError(
-                f"there must be at least two pairs if some are to be held out, got {pairs}",
-                hint="--dev names a development set",
-            )
-        share = 2**32 // max(20, -(-pairs // HELD_OUT))
-        sums = [crc32(source.encode()) for source in self.sources()]
-        limit = max(share, min(sums) + 1)  # at least one
-        chosen = {row for row, checksum in enumerate(sums) if checksum < limit}
-        held_out = [pair for row, (_, pair) in enumerate(self.pairs()) if row in chosen]
-        self.skipped = chosen
-        self.counts.pairs -= len(chosen)
-        return held_out
-
-    def pairs(self) -> Iterator[tuple[Place, Pair]]:
-        with open(self.file("source"), "rb") as sources, open(self.file("target"), "rb") as targets:
-            for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
-                if row not in self.skipped:
-                    corpus, line, text = source[:-1].decode().split(" ", 2)
-                    yield (self.corpora[int(corpus)], int(line)), (text, target[:-1].decode())
-
-    def sources(self) -> Iterator[str]:
-        return (pair[0] for _, pair in self.pairs())
-
-    def targets(self) -> Iterator[str]:
-        return (pair[1] for _, pair in self.pairs())
-
-    def blocks(self) -> Iterator[list[tuple[Place, Pair]]]:
-        pairs = self.pairs()
-        while block := list(islice(pairs, BLOCK)):
-            yield block
-
-    def remove(self) -> None:
-        shutil.rmtree(self.folder)
-
-
-def write_ids(
-    folder: Path,
-    blocks: Iterable[list[tuple[Place, Pair]]],
-    vocabulary: Vocabulary,
-    max_length: int,
-    counts: Counts,
-) -> None:
-    """Ids of every pair that is short enough; the others are counted."""
-    sides = [folder / "train.source", folder / "train.target"]
+def write_ids(spool: Spool, vocabulary: Vocabulary, max_length: int, counts: Counts) -> list[int]:
+    """Ids of every pair that is short enough, beside the spool; the others are counted. Gives the pairs of each corpus."""
+    sides = [spool.folder / "train.source", spool.folder / "train.target"]
     writers = [sequence_writer(path, size) for path, size in zip(sides, vocabulary.sizes, strict=True)]
-    with writers[0] as write_source, writers[1] as write_target:
-        for block in blocks:
-            places, pairs = zip(*block, strict=True)
-            sources = vocabulary.source.encode([source for source, _ in pairs])
-            targets = vocabulary.target.encode([target for _, target in pairs])
-            for place, source, target in zip(places, sources, targets, strict=True):
-                if max(len(source), len(target)) > max_length:
+    kept = [0] * len(spool.corpora)
+    with writers[0] as write_sources, writers[1] as write_targets:
+        for block in spool.blocks():
+            sources = vocabulary.source.encode([source for _, (source, _) in block])
+            targets = vocabulary.target.encode([target for _, (_, target) in block])
+            short = [max(len(s), len(t)) <= max_length for s, t in zip(sources, targets, strict=True)]
+            write_sources(list(compress(sources, short)))
+            write_targets(list(compress(targets, short)))
+            for ((corpus, line), _), fits in zip(block, short, strict=True):
+                kept[corpus] += fits
+                if not fits:
                     counts.pairs -= 1
-                    counts.note("too_long", *place)
-                else:
-                    write_source(source)
-                    write_target(target)
+                    counts.note("too_long", spool.corpora[corpus], line)
+    return kept
 
 
 def write_text(folder: Path, pairs: list[Pair]) -> None:

@@ -4,8 +4,9 @@ NAME.ids       every id, one sequence after the other
 NAME.offsets   where each sequence starts, and at last where they end
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ class Sequences:
     def __init__(self, path: Path, vocabulary: int) -> None:
         self.offsets = map_file(beside(path, "offsets"), np.int64)
         self.ids = map_file(beside(path, "ids"), id_type(vocabulary))
-        self.lengths = np.diff(self.offsets).astype(np.int32)
+        self.lengths = np.subtract(self.offsets[1:], self.offsets[:-1], dtype=np.int32, casting="unsafe")
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -63,17 +64,19 @@ def map_file(path: Path, dtype: type) -> np.ndarray:
 
 
 @contextmanager
-def sequence_writer(path: Path, vocabulary: int) -> Iterator[Callable[[list[int]], None]]:
-    """A function that appends one sequence; nothing is held in memory, and at the end all of it is on disk."""
+def sequence_writer(path: Path, vocabulary: int) -> Iterator[Callable[[Sequence[list[int]]], None]]:
+    """A function that appends sequences; nothing is held in memory, and at the end all of it is on disk."""
     dtype = id_type(vocabulary)
     end = 0
     with open(beside(path, "ids"), "wb") as ids, open(beside(path, "offsets"), "wb") as offsets:
 
-        def write(sequence: list[int]) -> None:
+        def write(sequences: Sequence[list[int]]) -> None:
             nonlocal end
-            end += len(sequence)
-            ids.write(np.asarray(sequence, dtype).tobytes())
-            offsets.write(np.int64(end).tobytes())
+            lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
+            ends = end + np.cumsum(lengths)
+            ids.write(np.fromiter(chain.from_iterable(sequences), dtype, int(lengths.sum())).tobytes())
+            offsets.write(ends.tobytes())
+            end += int(lengths.sum())
 
         offsets.write(np.int64(0).tobytes())
         yield write

@@ -1,0 +1,105 @@
+"""The training set as plain text on disk, because it is read several times and may come through a pipe."""
+
+import hashlib
+import shutil
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from zlib import crc32
+
+from manyheads.errors import InputError
+from manyheads.text.corpus import Corpus, Counts, Pair, read_pairs
+
+__all__ = ["Place", "Spool"]
+
+Place = tuple[int, int]
+"""(number of the corpus, line in it)"""
+
+BLOCK = 10_000
+HELD_OUT = 1_000
+"""Pairs that are held out if there is no development set: about every twentieth, but no more than about these."""
+
+LEARNT_FROM = 2_000_000
+"""Pairs that a vocabulary is learnt from: of more, every n-th. More would cost memory and hardly change it."""
+
+
+class Spool:
+    """What `corpora` hold, one after the other. Nothing of it stays in memory, however many pairs there are.
+
+    digest   SHA-256 sum of the text
+    """
+
+    def __init__(self, folder: Path, counts: Counts, corpora: Sequence[Corpus]) -> None:
+        self.folder, self.counts, self.corpora = folder, counts, corpora
+        self.held_out_below = 0
+        folder.mkdir(exist_ok=True)
+        try:
+            self.digest = self.write()
+        except InputError:  # what cannot be used leaves nothing behind
+            self.remove()
+            raise
+
+    def write(self) -> str:
+        digest = hashlib.sha256()
+        with open(self.file("source"), "wb") as sources, open(self.file("target"), "wb") as targets:
+            for n, corpus in enumerate(self.corpora):
+                for line, (source, target) in read_pairs(corpus, self.counts):
+                    left, right = f"{source}\n".encode(), f"{target}\n".encode()
+                    sources.write(b"%d %d " % (n, line))
+                    sources.write(left)
+                    targets.write(right)
+                    digest.update(left)
+                    digest.update(right)
+        return digest.hexdigest()
+
+    def file(self, side: str) -> Path:
+        return self.folder / f"{side}.txt"
+
+    def hold_out(self) -> list[Pair]:
+        """About every twentieth pair, or fewer, for development; they are not trained on.
+
+        A source is held out with all its targets, chosen by its checksum: a pair that is there twice, or a word with two
+        pronunciations, is never on both sides.
+        """
+        pairs = self.counts.pairs
+        if pairs < 2:
+            raise InputError(
+                f"there must be at least two pairs if some are to be held out, got {pairs}",
+                hint="--dev names a development set",
+            )
+        share = 2**32 // max(20, -(-pairs // HELD_OUT))
+        limit = max(share, min(checksum(source) for _, (source, _) in self.pairs()) + 1)  # at least one
+        held_out = [pair for _, pair in self.pairs() if checksum(pair[0]) < limit]
+        self.held_out_below = limit
+        self.counts.pairs -= len(held_out)
+        return held_out
+
+    def pairs(self) -> Iterator[tuple[Place, Pair]]:
+        """All that is not held out."""
+        with open(self.file("source"), "rb") as sources, open(self.file("target"), "rb") as targets:
+            for source, target in zip(sources, targets, strict=True):
+                corpus, line, text = source[:-1].split(b" ", 2)
+                if crc32(text) >= self.held_out_below:
+                    yield (int(corpus), int(line)), (text.decode(), target[:-1].decode())
+
+    def sources(self) -> Iterator[str]:
+        """Those that a vocabulary is learnt from."""
+        return (pair[0] for _, pair in self.some())
+
+    def targets(self) -> Iterator[str]:
+        return (pair[1] for _, pair in self.some())
+
+    def some(self) -> Iterator[tuple[Place, Pair]]:
+        return islice(self.pairs(), 0, None, max(1, -(-self.counts.pairs // LEARNT_FROM)))
+
+    def blocks(self) -> Iterator[list[tuple[Place, Pair]]]:
+        pairs = self.pairs()
+        while block := list(islice(pairs, BLOCK)):
+            yield block
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder)
+
+
+def checksum(text: str) -> int:
+    return crc32(text.encode())
