@@ -50,12 +50,19 @@ class DataConfig(Section):
     tokenizer          "bpe", "characters" or "symbols" (what stands between spaces)
     target_tokenizer   of the target, if another
     max_length         pieces of a sentence in training, without its end; longer pairs are left out and counted
+    bpe_dropout        probability that a merge is left out when a sentence is cut into pieces, anew in every epoch (0.1 helps
+                       where there is little data); 0 = always the same pieces
     """
 
     vocabulary: int = between(4, 16_777_216, default=8_000)
     tokenizer: TokenizerKind = "bpe"
     target_tokenizer: TokenizerKind | None = None
     max_length: int = between(1, 1_048_576, default=255)
+    bpe_dropout: float = between(0, 0.9, default=0.0)
+
+    def rules(self) -> Iterator[str]:
+        if self.bpe_dropout and "bpe" not in self.tokenizers:
+            yield f"bpe_dropout is for the tokenizer 'bpe', got {self.bpe_dropout} and {self.tokenizer!r}"
 
     @property
     def tokenizers(self) -> tuple[str, str]:

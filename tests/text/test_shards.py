@@ -41,6 +41,6 @@ def test_padded_rows_against_a_loop(tmp_path_factory, sequences, data, before, a
     rows = data.draw(st.lists(st.integers(0, len(sequences) - 1), max_size=9)) if sequences else []
     around = [[before] * (before is not None) + sequences[row] + [after] * (after is not None) for row in rows]
     expected = [row + [0] * (max(map(len, around)) - len(row)) for row in around]
-    found = stored.padded(np.array(rows, np.int64), before, after)
+    found = stored.rows(np.array(rows, np.int64)).padded(before, after)
     assert found.tolist() == expected
     assert found.dtype == np.int64

@@ -64,6 +64,22 @@ def test_characters_of_every_plane_come_back(kind):
     assert [tokenizer.decode(ids) for ids in tokenizer.encode(lines)] == lines
 
 
+@given(st.text(st.sampled_from("aab  \t\u00a0\u3000'.,s1é"), max_size=20) | LINE)
+def test_words_that_are_remembered_are_cut_as_in_their_text(text):
+    """The whole text through the library, against ours, which cuts at spaces and remembers."""
+    pairs = TRAINED["bpe"]
+    [whole] = pairs.engine.encode_batch_fast([" " + text], add_special_tokens=False)
+    assert pairs.encode([text]) == [[i + FIRST for i in whole.ids]] == pairs.encode([text])
+
+
+def test_more_words_than_are_remembered(monkeypatch):
+    monkeypatch.setattr("manyheads.text.tokenizer.MOST_KNOWN", 5)
+    pairs = train_tokenizer("bpe", CORPUS, 400)
+    texts = [f"{line} {n}" for n, line in enumerate(CORPUS)]
+    assert [pairs.decode(ids) for ids in pairs.encode(texts) + pairs.encode(texts)] == texts * 2
+    assert len(pairs.known) <= 5
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_id_spells_a_newline(kind):
     tokenizer = TRAINED[kind]

@@ -26,6 +26,7 @@ from manyheads.recipe import Recipe
 from manyheads.tasks.task import Sample, Say, Validation
 from manyheads.text.batches import BatchPlan
 from manyheads.text.corpus import Corpus, Pair, Paths, check_paths, files_of
+from manyheads.text.dropout import MergeDropout, Recut
 from manyheads.text.parallel import (
     Parallel,
     fingerprint,
@@ -35,7 +36,8 @@ from manyheads.text.parallel import (
     prepare_parallel,
     read_ready,
 )
-from manyheads.text.tokenizer import BEGIN, END, PADDING
+from manyheads.text.shards import Sequences
+from manyheads.text.tokenizer import BEGIN, END, PADDING, BytePairs, Tokenizer
 from manyheads.text.vocabulary import Vocabulary, train_vocabulary
 
 __all__ = ["PairBatch", "Task", "smoothed_loss"]
@@ -80,9 +82,11 @@ class Task:
 
     def __init__(self, recipe: Recipe, vocabulary: Vocabulary, data: Parallel, folder: Path) -> None:
         self.recipe, self.vocabulary, self.data, self.folder = recipe, vocabulary, data, folder
+        self.sources = as_learnt(data.sources, vocabulary.source, recipe)
+        self.targets = as_learnt(data.targets, vocabulary.target, recipe)
         # One more token on either side: the end of the source, the begin or the end of the target.
         self.plan = BatchPlan(
-            data.sources.lengths + 1, data.targets.lengths + 1, recipe.train.tokens, recipe.train.seed,
+            self.sources.lengths + 1, self.targets.lengths + 1, recipe.train.tokens, recipe.train.seed,
             [(pairs, weight) for _, pairs, weight in data.corpora],
         )  # fmt: skip
         self.batches_per_epoch = self.plan.batches
@@ -117,12 +121,13 @@ class Task:
         return Transformer(self.recipe.model, self.vocabulary.sizes)
 
     def batch(self, step: int) -> PairBatch:
-        rows = self.plan.rows(step)
+        rows, epoch = self.plan.rows(step), step // self.plan.batches
+        sources, targets = self.sources.rows(rows, epoch), self.targets.rows(rows, epoch)
         return PairBatch(
-            source=torch.from_numpy(self.data.sources.padded(rows, after=END)),
-            target=torch.from_numpy(self.data.targets.padded(rows, before=BEGIN)),
-            labels=torch.from_numpy(self.data.targets.padded(rows, after=END)),
-            count=int(self.data.targets.lengths[rows].sum()) + len(rows),
+            source=torch.from_numpy(sources.padded(after=END)),
+            target=torch.from_numpy(targets.padded(before=BEGIN)),
+            labels=torch.from_numpy(targets.padded(after=END)),
+            count=int(targets.lengths.sum()) + len(rows),
         )
 
     def loss(self, model: nn.Module, batch: PairBatch) -> Float[Tensor, ""]:
@@ -150,6 +155,14 @@ class Task:
 def learn_vocabulary(recipe: Recipe, sources: Lines, targets: Lines) -> Vocabulary:
     joint = recipe.model.tie == "all"
     return train_vocabulary(recipe.data.tokenizers, sources, targets, size=recipe.data.vocabulary, joint=joint)
+
+
+def as_learnt(stored: Sequences, tokenizer: Tokenizer, recipe: Recipe) -> Sequences | Recut:
+    """One side of the pairs: as it is stored, or cut into other pieces in every epoch."""
+    probability = recipe.data.bpe_dropout
+    if not probability or not isinstance(tokenizer, BytePairs):
+        return stored
+    return Recut(stored, MergeDropout(tokenizer, probability, recipe.train.seed), recipe.data.max_length)
 
 
 def check_unchanged(data: Mapping[str, Sequence[Corpus] | None], before: Mapping[str, Any]) -> None:

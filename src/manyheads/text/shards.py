@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int
 
 from manyheads.storage import sync_file
 
-__all__ = ["Sequences", "sequence_writer"]
+__all__ = ["Rows", "Sequences", "sequence_writer"]
 
 Ids = Int[np.ndarray, "*shape"]
 
@@ -38,19 +39,30 @@ class Sequences:
     def __getitem__(self, row: int) -> Ids:
         return self.ids[self.offsets[row] : self.offsets[row + 1]]
 
-    def padded(self, rows: Ids, before: int | None = None, after: int | None = None) -> Ids:
-        """The given sequences as rows of one array, 0 behind them; `before` and `after` are ids put around each."""
-        lengths, starts = self.lengths[rows], self.offsets[rows]
+    def rows(self, rows: Ids, epoch: int = 0) -> "Rows":
+        """The given sequences; they are the same in every epoch."""
+        return Rows(self.ids, self.offsets[rows], self.lengths[rows])
+
+
+class Rows(NamedTuple):
+    """Sequences as parts of one long array."""
+
+    ids: Ids
+    starts: Ids
+    lengths: Ids
+
+    def padded(self, before: int | None = None, after: int | None = None) -> Int[np.ndarray, "B T"]:
+        """Each a row, 0 behind it; `before` and `after` are ids put around each."""
         head, tail = int(before is not None), int(after is not None)
-        longest = int(lengths.max(initial=0))
+        longest = int(self.lengths.max(initial=0))
         column = np.arange(longest)
-        inside = column < lengths[:, None]
-        out = np.zeros((len(rows), head + longest + tail), np.int64)
-        out[:, head : head + longest][inside] = self.ids[(starts[:, None] + column)[inside]]
+        inside = column < self.lengths[:, None]
+        out = np.zeros((len(self.starts), head + longest + tail), np.int64)
+        out[:, head : head + longest][inside] = self.ids[(self.starts[:, None] + column)[inside]]
         if before is not None:
             out[:, 0] = before
         if after is not None:
-            out[np.arange(len(rows)), head + lengths] = after
+            out[np.arange(len(self.starts)), head + self.lengths] = after
         return out
 
 

@@ -19,7 +19,7 @@ BLOCK = 10_000
 HELD_OUT = 1_000
 """Pairs that are held out if there is no development set: about every twentieth, but no more than about these."""
 
-LEARNT_FROM = 2_000_000
+LEARNT_FROM = 1_000_000
 """Pairs that a vocabulary is learnt from: of more, every n-th. More would cost memory and hardly change it."""
 
 
