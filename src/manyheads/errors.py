@@ -27,6 +27,8 @@ class ManyheadsError(Exception):
     """An error with a message for people and, where there is something to do about it, a hint."""
 
     status = 1
+    said = False
+    """Has another process of the same team said it?"""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)

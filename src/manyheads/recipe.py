@@ -91,6 +91,8 @@ class TrainConfig(Section):
     save_every       steps (default: at each validation)
     keep             checkpoints
     patience         validations without a better score (or loss) before training stops; 0 = never stops early
+    shard            among several processes, share out weights, gradients and the optimizer's state: for models that do not
+                     fit on one device; slower
     precision        "bf16" or "fp32" ("auto": bf16 where the device is good at it)
     seed             of everything random
     """
@@ -112,6 +114,7 @@ class TrainConfig(Section):
     save_every: int | None = between(1, 1_000_000_000, default=None)
     keep: int = between(2, 1_000_000, default=2)
     patience: int = between(0, 1_000_000, default=0)
+    shard: bool = False
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     seed: int = between(0, 2**32 - 1, default=1)
 

@@ -12,6 +12,7 @@ from manyheads.machine import Machine
 from manyheads.recipe import TrainConfig
 from manyheads.storage import read_file
 from manyheads.tasks.task import Validation
+from manyheads.team import ALONE
 from manyheads.training.checkpoints import Checkpoints
 from manyheads.training.log import Log
 from manyheads.training.loop import fit, train_step, warmup_of
@@ -54,7 +55,7 @@ class Script:
     def build(self):
         return nn.Linear(1, 1, bias=False)
 
-    def batch(self, step):
+    def batch(self, step, team):
         return Numbers(torch.full((4,), self.target) + step % 2, step)
 
     def loss(self, model, batch):
@@ -62,7 +63,7 @@ class Script:
         loss = (model(torch.ones(batch.count, 1))[:, 0] - batch.values).square().sum()
         return loss * (1e6 if self.blow_up_at is not None and batch.step >= self.blow_up_at else 1)
 
-    def validate(self, model, *, final=False):
+    def validate(self, model, *, final=False, team):
         self.judged.append(model.weight.item())
         return Validation(self.scores[len(self.judged) - 1] if self.scores else 0.0, {"loss": 1.0})
 
@@ -78,7 +79,7 @@ def run_loop(tmp_path, task, state=None, stop=None, **options):
 
         publish(tmp_path, {"recipe.toml": b""})
     with Show(quiet=True) as show:
-        ending = fit(Session(task, state, config, CPU, run, Log(run.log, show.say), show), stop or StopRequest())
+        ending = fit(Session(task, state, config, CPU, ALONE, run, Log(run.log, show.say), show), stop or StopRequest())
     return ending, state
 
 
@@ -116,7 +117,7 @@ def test_of_equals_the_later_one_is_published(tmp_path):
 def test_the_moving_average_is_judged_and_published(tmp_path):
     task = Script(scores=[1, 2, 3, 4])
     _, state = run_loop(tmp_path, task, ema=0.9)
-    average, last = state.average.model.weight.item(), state.model.weight.item()
+    average, last = state.average.weights["weight"].item(), state.model.weight.item()
     assert average != last
     assert task.judged[-1] == average
     assert published(tmp_path) == average
@@ -183,7 +184,7 @@ def test_parts_of_a_batch_make_the_same_update(parts):
         task.loss = lambda model, part: (model(torch.ones(part.count, 1).double())[:, 0] - part.values).square().sum()
         grads = []
         state.model.weight.register_post_accumulate_grad_hook(lambda p, grads=grads: grads.append(p.grad.clone()))
-        train_step(Session(task, state, config, CPU, None, None, None), batch, 1, 0.1)
+        train_step(Session(task, state, config, CPU, ALONE, None, None, None), batch, 1, 0.1)
         assert len(grads) == accumulate
         weights.append(grads[-1].item())
     assert weights[0] == pytest.approx(weights[1], rel=1e-12)
@@ -228,8 +229,8 @@ def test_old_checkpoints_go_and_damaged_ones_are_not_counted(tmp_path):
         (tmp_path / "checkpoints" / f"step-{step}" / "weights.safetensors").write_bytes(b"")
     (tmp_path / "checkpoints" / ".step-9.writing").mkdir()
     state.progress.step = 5
-    Checkpoints(tmp_path / "checkpoints", print, every=2, keep=2).save(state)
+    Checkpoints(tmp_path / "checkpoints", print, every=2, keep=2).save(state.progress.step, state.contents())
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-5"]
     state.progress.step = 6
-    Checkpoints(tmp_path / "checkpoints", print, every=2, keep=2).save(state)
+    Checkpoints(tmp_path / "checkpoints", print, every=2, keep=2).save(state.progress.step, state.contents())
     assert saved(tmp_path) == [6]  # 5 was saved out of turn

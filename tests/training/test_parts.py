@@ -59,7 +59,7 @@ def test_the_moving_average_is_its_formula():
         average.update(step)
         decay = min(0.9, (1 + step) / (10 + step))
         expected = decay * expected + (1 - decay) * model[1].weight
-    torch.testing.assert_close(average.model[1].weight, expected)
+    torch.testing.assert_close(average.weights["1.weight"], expected)
 
 
 def test_the_mean_of_weights():

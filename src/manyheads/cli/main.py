@@ -56,6 +56,8 @@ def main(arguments: list[str] | None = None) -> None:
         command = " ".join(["manyheads", *(error.command_chain or ())])
         fail(str(error), f"`{command} --help` shows what there is", 2)
     except ManyheadsError as error:
+        if error.said:
+            sys.exit(error.status)
         fail(error.message, error.hint, error.status)
     except BrokenPipeError:  # the reader of our output has left, `manyheads … | head -1`: nothing is wrong
         forget_output()

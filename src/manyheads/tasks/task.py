@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from manyheads.recipe import Recipe
+from manyheads.team import ALONE, Team
 
 __all__ = ["Batch", "Sample", "Task", "Validation"]
 
@@ -76,16 +77,20 @@ class Task(Protocol):
 
     def build(self) -> nn.Module: ...
 
-    def batch(self, step: int) -> Batch:
-        """The batch of a step: a function of the seed and the step, nothing else."""
+    def batch(self, step: int, team: Team) -> Batch:
+        """A process' share of the batch of a step: a function of the seed and the step, nothing else.
+
+        Its `count` is that of the whole batch.
+        """
         ...
 
     def loss(self, model: nn.Module, batch: Any) -> Float[Tensor, ""]:
         """The summed loss of a batch."""
         ...
 
-    def validate(self, model: nn.Module, *, final: bool = False) -> Validation:
-        """Score a model on held-out data; in full, as it will be used, if it is the final one."""
+    def validate(self, model: nn.Module, *, final: bool = False, team: Team = ALONE) -> Validation:
+        """Score a model on held-out data; in full, as it will be used, if it is the final one. The work is shared among the
+        processes of a team, and all get the same result."""
         ...
 
     def close(self) -> None:

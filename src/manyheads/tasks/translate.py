@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from manyheads.decoding.translator import Translator
+from manyheads.decoding.translator import ForcedScore, Translator
 from manyheads.errors import InputError
 from manyheads.evaluation.rates import mean_loss, perplexity
 from manyheads.evaluation.scores import Scores, score_outputs
@@ -24,6 +24,7 @@ from manyheads.modelfolder import TOKENIZER
 from manyheads.models.transformer import Transformer
 from manyheads.recipe import Recipe
 from manyheads.tasks.task import Sample, Say, Validation
+from manyheads.team import ALONE, Team
 from manyheads.text.batches import BatchPlan
 from manyheads.text.corpus import Corpus, Pair, Paths, check_paths, files_of
 from manyheads.text.dropout import MergeDropout, Recut
@@ -120,14 +121,19 @@ class Task:
     def build(self) -> Transformer:
         return Transformer(self.recipe.model, self.vocabulary.sizes)
 
-    def batch(self, step: int) -> PairBatch:
+    def batch(self, step: int, team: Team = ALONE) -> PairBatch:
         rows, epoch = self.plan.rows(step), step // self.plan.batches
         sources, targets = self.sources.rows(rows, epoch), self.targets.rows(rows, epoch)
+        count = int(targets.lengths.sum()) + len(rows)
+        mine, nothing = team.share(range(len(rows))) or [0], len(rows) <= team.rank
+        sources, targets = sources.some(mine), targets.some(mine)
+        labels = torch.from_numpy(targets.padded(after=END))
         return PairBatch(
             source=torch.from_numpy(sources.padded(after=END)),
             target=torch.from_numpy(targets.padded(before=BEGIN)),
-            labels=torch.from_numpy(targets.padded(after=END)),
-            count=int(targets.lengths.sum()) + len(rows),
+            # Of fewer pairs than processes, some get one to compute along with, and nothing to learn from it.
+            labels=labels.fill_(PADDING) if nothing else labels,
+            count=count,
         )
 
     def loss(self, model: nn.Module, batch: PairBatch) -> Float[Tensor, ""]:
@@ -136,17 +142,21 @@ class Task:
     def close(self) -> None:
         forget_ids(self.folder)
 
-    def validate(self, model: nn.Module, *, final: bool = False) -> Validation:
+    def validate(self, model: nn.Module, *, final: bool = False, team: Team = ALONE) -> Validation:
         """Loss on all pairs, scores on as many translations as the recipe says: greedy, or as the recipe decodes if final."""
         translator = Translator(model, self.vocabulary, self.recipe)  # type: ignore[arg-type]
-        loss = mean_loss(translator.score(self.data.dev))
+        scored = [(one.log_probability, one.tokens) for one in translator.score(team.share(self.data.dev))]
+        loss = mean_loss([ForcedScore(*one) for one in team.joined(scored)])
         metrics = {"loss": loss, "perplexity": perplexity(loss)}
         pairs = spread_pairs(self.data.dev, self.recipe.train.validate_lines)
         if not pairs:
             return Validation(-loss, metrics)
         beam = self.recipe.decode.beam if final else 1
         search = translator.search(beam=beam, batch=VALIDATION_BATCH)
-        outputs = translator.translate_distinct([source for source, _ in pairs], search)
+        sources = list(dict.fromkeys(source for source, _ in pairs))
+        found = team.joined([t.text for t in translator.translate(team.share(sources), search)])
+        by_source = dict(zip(sources, found, strict=True))
+        outputs = [by_source[source] for source, _ in pairs]
         scores = score_outputs(pairs, outputs, symbols=self.vocabulary.target.kind == "symbols")
         samples = [Sample(*pair, output) for pair, output in zip(pairs[:SAMPLES], outputs, strict=False)]
         return Validation(chosen_by(scores), metrics | reported(scores), samples)

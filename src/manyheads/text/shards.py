@@ -51,6 +51,9 @@ class Rows(NamedTuple):
     starts: Ids
     lengths: Ids
 
+    def some(self, rows: Sequence[int]) -> "Rows":
+        return Rows(self.ids, self.starts[list(rows)], self.lengths[list(rows)])
+
     def padded(self, before: int | None = None, after: int | None = None) -> Int[np.ndarray, "B T"]:
         """Each a row, 0 behind it; `before` and `after` are ids put around each."""
         head, tail = int(before is not None), int(after is not None)

@@ -1,8 +1,9 @@
 """`manyheads.train`: from files to a model in a folder."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from manyheads.modelfolder import MODEL, load_weights
 from manyheads.recipe import TASKS, Recipe, load_recipe
 from manyheads.report.page import write_report
 from manyheads.storage import read_file
+from manyheads.team import Team, gathered
 from manyheads.text.corpus import Paths
 from manyheads.training.checkpoints import Checkpoints
-from manyheads.training.log import Log
+from manyheads.training.log import Log, Silent
 from manyheads.training.loop import Ending, fit, steps_of, warmup_of
 from manyheads.training.run import Run
 from manyheads.training.session import Session
@@ -70,17 +72,21 @@ def train(
     chosen = recipe if isinstance(recipe, Recipe) else load_recipe(recipe, changes)
     data = {"train": train, "dev": dev}
     run = Run(Path(out))
-    with Show(quiet) as show, run.locked():
-        run.begin(chosen, resume)
-        if finished := already_finished(run, chosen):
+    with gathered() as team, Show(quiet or not team.first) as show, ExitStack() as until_the_end:
+        lock = partial(until_the_end.enter_context, run.locked())
+        finished = team.together(lambda: begin(run, chosen, resume or team.restarted, lock))
+        if finished:
             why = "it no longer got better" if finished["reason"] == "patience" else "all steps done"
             show.say(f"{run.root} is finished ({why}, step {finished['step']:,}); nothing to do")
             return Trained(run.root, finished["step"], finished["metrics"], finished["reason"])
-        return train_in(run, chosen, data, choose_machine(device, chosen.train.precision), show)
+        machine = choose_machine(team.device(device), chosen.train.precision)
+        return train_in(run, chosen, data, machine, team, show)
 
 
-def already_finished(run: Run, recipe: Recipe) -> dict[str, Any] | None:
+def begin(run: Run, recipe: Recipe, resume: bool, lock: Callable[[], None]) -> dict[str, Any] | None:
     """The summary, if the run ended and nobody asks for more of it."""
+    lock()
+    run.begin(recipe, resume)
     summary = run.summary()
     return summary if summary and summary["asked"] == asked(recipe) else None
 
@@ -89,15 +95,13 @@ def asked(recipe: Recipe) -> dict[str, Any]:
     return {"steps": recipe.train.steps, "epochs": recipe.train.epochs, "patience": recipe.train.patience}
 
 
-def train_in(run: Run, recipe: Recipe, data: Mapping[str, Any], machine: Machine, show: Show) -> Trained:
-    task_class = import_module(TASKS[recipe.task]).Task
-    task = task_class.prepare(recipe, run.data, data, run.files(), show.say)
-    run.publish_recipe(recipe, task.files())
-    run.reopen()
+def train_in(run: Run, recipe: Recipe, data: Mapping[str, Any], machine: Machine, team: Team, show: Show) -> Trained:
+    task = team.in_turn(partial(prepare, run, recipe, data, show))
     with enough_memory(), listen() as stop:  # up to here there is nothing to save: a signal just ends it
         torch.manual_seed(recipe.train.seed)
-        state = State(task.build(), recipe.train, machine.device)
-        session = Session(task, state, recipe.train, machine, run, Log(run.log, show.say), show)
+        state = State(task.build(), recipe.train, machine.device, team)
+        log = Log(run.log, show.say) if team.first else Silent()
+        session = Session(task, state, recipe.train, machine, team, run, log, show)
         go_on(session)
         introduce(session)
         ending = fit(session, stop)
@@ -108,6 +112,14 @@ def train_in(run: Run, recipe: Recipe, data: Mapping[str, Any], machine: Machine
     show.bar.stop()
     show.say(f"stopped and saved at step {step:,}; the same command with --resume goes on")
     return Trained(run.root, step, {}, ending.reason, ending.number)
+
+
+def prepare(run: Run, recipe: Recipe, data: Mapping[str, Any], show: Show) -> Any:
+    """The task, with its data ready. The folder is then that of this run."""
+    task = import_module(TASKS[recipe.task]).Task.prepare(recipe, run.data, data, run.files(), show.say)
+    run.publish_recipe(recipe, task.files())
+    run.reopen()
+    return task
 
 
 @contextmanager
@@ -130,25 +142,31 @@ def enough_memory() -> Iterator[None]:
 
 def go_on(session: Session) -> None:
     """From the newest whole checkpoint, if there is one, with the threads it was made with."""
+    team = session.team
     newest = Checkpoints(session.run.checkpoints, session.show.say).newest()
     if newest is None:
         return
     session.state.restore(newest)
-    torch.set_num_threads(session.state.progress.threads)
-    session.show.say(f"going on from step {session.state.progress.step:,}")
+    progress = session.state.progress
+    torch.set_num_threads(progress.threads)
+    session.show.say(f"going on from step {progress.step:,}")
+    if progress.processes != team.size:
+        session.show.say(f"with {team.size} processes instead of {progress.processes}: sums are rounded otherwise")
+        progress.processes = team.size
 
 
 def introduce(session: Session) -> None:
     batches, config = session.task.batches_per_epoch, session.config
     parameters = sum(p.numel() for p in session.state.parameters)
     steps, machine = steps_of(config, batches), session.machine
+    where = f"{machine} in each of {session.team.size} processes" if session.team.size > 1 else str(machine)
     warmup = warmup_of(config, steps)
-    session.show.say(f"model: {parameters:,} parameters, {steps:,} steps ({steps / batches:.1f} epochs) on {machine}")
+    session.show.say(f"model: {parameters:,} parameters, {steps:,} steps ({steps / batches:.1f} epochs) on {where}")
     if warmup < config.warmup:
         session.show.say(f"warm-up: {warmup:,} steps instead of {config.warmup:,}, for so short a run")
     session.log.write(
         "start", step=session.state.progress.step, steps=steps, batches_per_epoch=batches, parameters=parameters,
-        machine=str(machine), torch=torch.__version__, warmup=warmup,
+        machine=where, torch=torch.__version__, warmup=warmup,
     )  # fmt: skip
 
 
@@ -157,15 +175,14 @@ def conclude(session: Session, ending: Ending, asked: dict[str, Any]) -> Trained
     task, run, progress = session.task, session.run, session.state.progress
     model = task.build()
     load_weights(model, read_file(run.root, MODEL), str(run.root / MODEL))
-    validation = task.validate(model.to(session.machine.device), final=True)
+    validation = task.validate(model.to(session.machine.device), final=True, team=session.team)
     samples = [asdict(sample) for sample in validation.samples]
     session.log.write("final", step=progress.step, reason=ending.reason, **validation.metrics, samples=samples)
-    run.publish_summary(
-        {"step": progress.step, "reason": ending.reason, "metrics": dict(validation.metrics), "asked": asked,
-         "best_step": progress.best_step, "seconds": round(progress.seconds, 1)}
-    )  # fmt: skip
-    task.close()
-    report = write_report_or_say(run)
+    summary = {
+        "step": progress.step, "reason": ending.reason, "metrics": dict(validation.metrics), "asked": asked,
+        "best_step": progress.best_step, "seconds": round(progress.seconds, 1),
+    }  # fmt: skip
+    report = session.team.together(partial(finish, task, run, summary))
     session.show.bar.stop()
     if ending.reason == "patience":
         steps = steps_of(session.config, task.batches_per_epoch)
@@ -176,6 +193,13 @@ def conclude(session: Session, ending: Ending, asked: dict[str, Any]) -> Trained
         f"done: {metrics_line(validation.metrics)}  (dev, as it will be used)\nmodel in {run.root}{report}"
     )
     return Trained(run.root, progress.step, validation.metrics, ending.reason)
+
+
+def finish(task: Any, run: Run, summary: dict[str, Any]) -> str:
+    """Nothing is left to do but to look at it. Gives what to say of the report."""
+    run.publish_summary(summary)
+    task.close()
+    return write_report_or_say(run)
 
 
 def write_report_or_say(run: Run) -> str:

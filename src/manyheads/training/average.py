@@ -1,6 +1,5 @@
 """The mean of weights over time, which translates better than the last ones."""
 
-import copy
 from collections.abc import Iterable, Mapping
 
 import torch
@@ -10,15 +9,15 @@ __all__ = ["MovingAverage", "mean_weights"]
 
 
 class MovingAverage:
-    """A second model whose weights follow those of the first: m ← d·m + (1 − d)·w after every step.
+    """Weights that follow those of a model: m ← d·m + (1 − d)·w after every step.
 
     The decay d grows from 0.18 to `decay` as (1 + n) / (10 + n), so that the first, random weights are soon forgotten.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
-        self.model = copy.deepcopy(model).requires_grad_(False)
         self.decay = decay
-        self.mine: list[Tensor] = list(self.model.parameters())
+        self.weights = {name: p.detach().clone() for name, p in model.named_parameters()}
+        self.mine: list[Tensor] = list(self.weights.values())
         self.theirs: list[Tensor] = list(model.parameters())
 
     @torch.no_grad()

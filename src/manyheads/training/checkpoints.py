@@ -2,11 +2,10 @@
 
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from manyheads.storage import is_whole
-from manyheads.training.state import State
+from manyheads.storage import is_whole, write_folder
 
 __all__ = ["Checkpoints"]
 
@@ -21,11 +20,11 @@ class Checkpoints:
     def __init__(self, folder: Path, say: Callable[[str], None], *, every: int = 1, keep: int = 1) -> None:
         self.folder, self.say, self.every, self.keep = folder, say, every, keep
 
-    def save(self, state: State) -> None:
+    def save(self, step: int, contents: Mapping[str, bytes]) -> None:
         """What lies at this step or beyond is damaged: a run goes on from the newest that is not."""
-        place = self.folder / f"step-{state.progress.step}"
+        place = self.folder / f"step-{step}"
         shutil.rmtree(place, ignore_errors=True)
-        state.save(place)
+        write_folder(place, contents)
         self.forget_others(place)
 
     def steps(self) -> list[Path]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from manyheads.storage import append_line
 
-__all__ = ["Log", "read_log"]
+__all__ = ["Log", "Silent", "read_log"]
 
 
 class Log:
@@ -24,6 +24,14 @@ class Log:
             self.lost += 1
             if self.lost == 1:
                 self.say(f"{self.path} cannot be written ({error.strerror}); training goes on without it")
+
+
+class Silent(Log):
+    """The log of a process that does not speak for its team."""
+
+    def __init__(self) -> None: ...
+
+    def write(self, event: str, **values: Any) -> None: ...
 
 
 def without_nan(values: dict[str, Any]) -> dict[str, Any]:

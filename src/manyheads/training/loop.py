@@ -7,14 +7,16 @@ as many threads.
 
 import math
 import time
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from manyheads.errors import TrainingError
-from manyheads.machine import Machine
 from manyheads.modelfolder import MODEL, dump_weights
 from manyheads.recipe import TrainConfig
 from manyheads.storage import is_whole
@@ -58,18 +60,20 @@ def warmup_of(config: TrainConfig, steps: int) -> int:
 
 def fit(session: Session, stop: StopRequest) -> Ending:
     """Train until the steps are done, the score no longer improves, or someone asks to stop; then save."""
-    task, state, config, show = session.task, session.state, session.config, session.show
+    task, state, config, show, team = session.task, session.state, session.config, session.show, session.team
     steps = steps_of(config, task.batches_per_epoch)
     warmup = warmup_of(config, steps)
     validate_every = config.validate_every or max(1, steps // 20)
     save_every = config.save_every or validate_every
     keep = max(config.keep, config.average)
     checkpoints = Checkpoints(session.run.checkpoints, show.say, every=save_every, keep=keep)
-    meter = Meter(state, session.machine)
+    meter = Meter(session)
     state.model.train()
     show.start(steps, state.progress.step)
     ending = Ending("patience" if out_of_patience(state, config) else "finished")
-    for batch in prefetch(task.batch, state.progress.step, steps if ending.reason == "finished" else 0):
+    for batch in prefetch(
+        partial(task.batch, team=team), state.progress.step, steps if ending.reason == "finished" else 0
+    ):
         step = state.progress.step + 1
         meter.resume()
         rate = config.rate * rate_at(step, schedule=config.schedule, warmup=warmup, steps=steps)
@@ -77,15 +81,15 @@ def fit(session: Session, stop: StopRequest) -> Ending:
         state.progress.step = step
         show.step(step)
 
-        last = step == steps
+        last, signal = step == steps, team.loudest(stop.number or 0)
         if step % LOG_EVERY == 0 or last:
             log_step(session, meter, step, rate)
         if step % validate_every == 0 or last:
             validate(session, meter)
         if out_of_patience(state, config):
             ending = Ending("patience")
-        elif stop.number is not None and not last:
-            ending = Ending("stopped", stop.number)
+        elif signal and not last:
+            ending = Ending("stopped", signal)
         if step % save_every == 0 or last or ending.reason != "finished":
             save(session, meter, checkpoints)
         if ending.reason != "finished":
@@ -100,17 +104,21 @@ def out_of_patience(state: State, config: TrainConfig) -> bool:
 
 
 def train_step(session: Session, batch: Batch, step: int, rate: float) -> tuple[Tensor, Tensor, Tensor]:
-    """One update. The loss of every part is divided by the count of the whole batch, so parts change nothing.
+    """One update. The loss of every part is divided by the count of the whole batch, so parts change nothing, and neither
+    do processes: each has a share of the batch, and the mean of their gradients is that of all if each takes its own times
+    the number of them.
 
     Gives the loss, the gradient's norm, and 1 if the update was skipped: tensors, which nobody waits for here.
     """
-    state, config, machine = session.state, session.config, session.machine
-    torch.manual_seed(config.seed * 0x9E3779B1 + step)
+    state, config, machine, team = session.state, session.config, session.machine, session.team
+    torch.manual_seed((config.seed * 0x9E3779B1 + step + (team.rank << 48)) % 2**64)
     total = torch.zeros((), device=machine.device)
-    for part in batch.split(config.accumulate):
-        with machine.autocast():
-            loss = session.task.loss(state.model, part) / batch.count
-        loss.backward()
+    *parts, last = batch.split(config.accumulate)
+    for part in (*parts, last):
+        with team.without_exchange(state.forward) if part is not last else nullcontext():
+            with machine.autocast():
+                loss = session.task.loss(state.forward, part) * team.size / batch.count
+            loss.backward()
         total += loss.detach()
     norm, skipped = update(state.optimizer, state.parameters, rate, config.clip)
     if state.average:
@@ -121,8 +129,8 @@ def train_step(session: Session, batch: Batch, step: int, rate: float) -> tuple[
 class Meter:
     """Loss, speed and skipped updates since they were last asked for. On a GPU nothing waits until then."""
 
-    def __init__(self, state: State, machine: Machine) -> None:
-        self.progress, self.device = state.progress, machine.device
+    def __init__(self, session: Session) -> None:
+        self.progress, self.device, self.team = session.state.progress, session.machine.device, session.team
         self.loss, self.norm, self.speed = float("nan"), float("nan"), 0.0
         self.reset()
         self.began: float | None = None
@@ -160,7 +168,8 @@ class Meter:
             return
         self.pause()
         skips = torch.stack(self.skips)
-        self.loss, self.norm = torch.stack(self.losses).mean().item(), torch.stack(self.norms).mean().item()
+        losses = self.team.gather(torch.stack(self.losses).mean().item())
+        self.loss, self.norm = sum(losses) / len(losses), torch.stack(self.norms).mean().item()
         self.speed = self.tokens / max(1e-9, self.spent)
         in_a_row = int(skips.sum().item())
         self.progress.skipped = self.progress.skipped + in_a_row if in_a_row == len(skips) else in_a_row
@@ -199,7 +208,8 @@ def validate(session: Session, meter: Meter) -> None:
     meter.read()
     session.show.doing("scoring")
     state, progress = session.state, session.state.progress
-    validation = session.task.validate(state.best_model)
+    model = state.best_model()
+    validation = session.task.validate(model, team=session.team)
     before = progress.best if progress.best is not None else float("-inf")
     score = validation.score if math.isfinite(validation.score) else float("-inf")
     better = score >= before  # of two equals, the one that has seen more
@@ -207,11 +217,16 @@ def validate(session: Session, meter: Meter) -> None:
     progress.waited = 0 if score > before or learning else progress.waited + 1
     if better:
         progress.best, progress.best_step = max(score, LOWEST), progress.step
-        session.run.publish({MODEL: dump_weights(state.best_model.state_dict())})
+        publish(session, model.state_dict())
     log_validation(session, "validation", validation, better)
     session.show.validated(progress.step, meter.loss, meter.speed, validation, better)
     session.show.samples(validation)
     session.show.doing("training")
+
+
+def publish(session: Session, weights: Mapping[str, Tensor]) -> None:
+    """What the run would give if it ended here."""
+    session.team.together(lambda: session.run.publish({MODEL: dump_weights(weights)}))
 
 
 def loss_fell(progress: Progress, validation: Validation) -> bool:
@@ -232,22 +247,23 @@ def log_validation(session: Session, event: str, validation: Validation, best: b
 def save(session: Session, meter: Meter, checkpoints: Checkpoints) -> None:
     session.show.doing("saving")
     meter.pause()
-    checkpoints.save(session.state)
-    session.log.write("save", step=session.state.progress.step)
+    state, team = session.state, session.team
+    contents = state.contents() if team.first or state.sharded else {}
+    team.together(lambda: checkpoints.save(state.progress.step, contents))
+    session.log.write("save", step=state.progress.step)
     session.show.doing("training")
 
 
 def average_checkpoints(session: Session, folders: list[Path]) -> None:
     """The mean of the last checkpoints becomes the run's model, if it is at least as good as the best of them."""
-    model, progress = session.state.model, session.state.progress
+    progress = session.state.progress
     weights = mean_weights(read_tensors(folder, WEIGHTS) for folder in folders)
-    now = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    model = session.task.build().to(session.machine.device)
     model.load_state_dict(weights)
-    validation = session.task.validate(model)
+    validation = session.task.validate(model, team=session.team)
     better = progress.best is None or validation.score >= progress.best
     if better:
         progress.best, progress.best_step = validation.score, progress.step
-        session.run.publish({MODEL: dump_weights(weights)})
+        publish(session, weights)
     log_validation(session, "average", validation, better)
     session.show.say(f"mean of {len(folders)} checkpoints: score {validation.score:.2f}" + ("  best" if better else ""))
-    model.load_state_dict(now)

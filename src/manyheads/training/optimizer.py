@@ -4,6 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW
 
+from manyheads.team import like, whole
+
 __all__ = ["build_optimizer", "optimizer_tensors", "restore_optimizer", "update"]
 
 
@@ -22,7 +24,7 @@ def update(optimizer: AdamW, parameters: list[nn.Parameter], rate: float, clip: 
 
     The decision is taken on the device, by the fused kernel itself: the loop need not wait for it.
     """
-    norm = torch.nn.utils.clip_grad_norm_(parameters, clip or torch.inf, foreach=True)
+    norm = whole(torch.nn.utils.clip_grad_norm_(parameters, clip or torch.inf, foreach=True))
     skipped = (~norm.isfinite()).float()
     for group in optimizer.param_groups:
         group["lr"] = rate
@@ -41,7 +43,7 @@ def optimizer_tensors(optimizer: AdamW, model: nn.Module) -> dict[str, Tensor]:
 
 def restore_optimizer(optimizer: AdamW, model: nn.Module, tensors: dict[str, Tensor]) -> None:
     parameters = dict(model.named_parameters())
-    for key, tensor in tensors.items():
+    for key, tensor in sorted(tensors.items()):  # in one order in all processes: what is shared out is sent around
         kind, _, name = key.partition(":")
         p = parameters[name]
-        optimizer.state[p][kind] = tensor.to(p.device, torch.float32)
+        optimizer.state[p][kind] = like(p, tensor.float())

@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM: the step is finished, the run saved, then it stops. A second one stops at once."""
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -7,6 +8,8 @@ from contextlib import contextmanager
 from types import FrameType
 
 __all__ = ["StopRequest", "listen"]
+
+TORCHRUN = "TORCHELASTIC_RUN_ID"
 
 
 class StopRequest:
@@ -24,7 +27,10 @@ def listen() -> Iterator[StopRequest]:
 
     def hear(number: int, frame: FrameType | None) -> None:
         request.number = number
-        restore()
+        if (
+            TORCHRUN not in os.environ
+        ):  # which passes on what it hears, so that it may come twice, and kills who is slow
+            restore()
 
     def restore() -> None:
         for name, handler in before.items():

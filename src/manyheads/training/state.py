@@ -3,7 +3,9 @@
 Nothing random is among it: what is drawn in a step is a function of the seed and the step.
 """
 
+import copy
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +18,10 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 
 from manyheads.errors import InputError
+from manyheads.nn import DecoderBlock, EncoderBlock
 from manyheads.recipe import TrainConfig
-from manyheads.storage import read_file, write_folder
+from manyheads.storage import read_file
+from manyheads.team import ALONE, Team, like, whole
 from manyheads.training.average import MovingAverage
 from manyheads.training.optimizer import build_optimizer, optimizer_tensors, restore_optimizer
 
@@ -44,6 +48,7 @@ class Progress:
     first_loss   the first reading of the loss
     high         readings in a row that were far above it
     threads      of the CPU: sums are rounded alike only with as many
+    processes    that train together: the same holds for them
     """
 
     step: int = 0
@@ -57,43 +62,65 @@ class Progress:
     first_loss: float | None = None
     high: int = 0
     threads: int = 0
+    processes: int = 1
 
 
 class State:
-    """A model, its optimizer, its moving average if there is one, and how far it has come."""
+    """A model, its optimizer, its moving average if there is one, and how far it has come.
 
-    def __init__(self, model: nn.Module, config: TrainConfig, device: torch.device) -> None:
+    forward   the model, as it is called in training: in a team, its gradients are everyone's
+    judged    a second model, whole, for the averaged weights, or for weights that are shared out
+    """
+
+    def __init__(self, model: nn.Module, config: TrainConfig, device: torch.device, team: Team = ALONE) -> None:
         self.model = model.to(device)
+        self.sharded = config.shard and team.size > 1
+        self.judged = copy.deepcopy(self.model).requires_grad_(False) if config.ema or self.sharded else None
+        self.forward = team.spread(self.model, blocks_of(self.model) if self.sharded else ())
         self.parameters = list(self.model.parameters())
         self.optimizer: AdamW = build_optimizer(model, config.rate, config.weight_decay)
         self.average = MovingAverage(self.model, config.ema) if config.ema else None
-        self.progress = Progress(threads=torch.get_num_threads())
+        self.progress = Progress(threads=torch.get_num_threads(), processes=team.size)
 
-    @property
     def best_model(self) -> nn.Module:
         """What would be used if training ended here."""
-        return self.average.model if self.average else self.model
+        if self.judged is None:
+            return self.model
+        weights = self.average.weights if self.average else self.model.state_dict()
+        self.judged.load_state_dict({name: whole(tensor) for name, tensor in weights.items()})
+        return self.judged
 
-    def save(self, folder: Path) -> None:
+    def contents(self) -> dict[str, bytes]:
+        """The files of a checkpoint. Weights that are shared out come together here: all processes must ask."""
         tensors = {
             WEIGHTS: self.model.state_dict(),
             OPTIMIZER: optimizer_tensors(self.optimizer, self.model),
-            **({AVERAGE: self.average.model.state_dict()} if self.average else {}),
+            **({AVERAGE: self.average.weights} if self.average else {}),
         }
         files = {name: dump(group) for name, group in tensors.items()}
-        write_folder(folder, {**files, PROGRESS: json.dumps(asdict(self.progress)).encode()})
+        return {**files, PROGRESS: json.dumps(asdict(self.progress)).encode()}
 
     def restore(self, folder: Path) -> None:
-        """From a folder that `save` wrote, of the same recipe."""
-        self.model.load_state_dict(read_tensors(folder, WEIGHTS))
+        """From a checkpoint of the same recipe."""
+        load(self.model.state_dict(), read_tensors(folder, WEIGHTS))
         restore_optimizer(self.optimizer, self.model, read_tensors(folder, OPTIMIZER))
         if self.average:
-            self.average.model.load_state_dict(read_tensors(folder, AVERAGE))
+            load(self.average.weights, read_tensors(folder, AVERAGE))
         self.progress = read_progress(folder)
 
 
-def dump(tensors: dict[str, Tensor]) -> bytes:
-    return save_tensors({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+def blocks_of(model: nn.Module) -> list[nn.Module]:
+    return [module for module in model.modules() if isinstance(module, (EncoderBlock, DecoderBlock))]
+
+
+@torch.no_grad()
+def load(weights: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> None:
+    for name, tensor in weights.items():
+        tensor.copy_(like(tensor, stored[name]))
+
+
+def dump(tensors: Mapping[str, Tensor]) -> bytes:
+    return save_tensors({name: whole(tensor.detach()).cpu().contiguous() for name, tensor in tensors.items()})
 
 
 def read_tensors(folder: Path, name: str) -> dict[str, Tensor]:
