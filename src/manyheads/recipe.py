@@ -90,6 +90,8 @@ class TrainConfig(Section):
     validate_lines   sources of the development set that are translated at each validation; the loss is of all of it
     save_every       steps (default: at each validation)
     keep             checkpoints
+    freeze           parts that stay as they are: "embeddings", "encoder", "decoder", or the beginning of the names of
+                     parameters, with commas between them
     patience         validations without a better score (or loss) before training stops; 0 = never stops early
     shard            among several processes, share out weights, gradients and the optimizer's state: for models that do not
                      fit on one device; slower
@@ -114,6 +116,7 @@ class TrainConfig(Section):
     save_every: int | None = between(1, 1_000_000_000, default=None)
     keep: int = between(2, 1_000_000, default=2)
     patience: int = between(0, 1_000_000, default=0)
+    freeze: str = ""
     shard: bool = False
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     seed: int = between(0, 2**32 - 1, default=1)
@@ -167,10 +170,16 @@ SECTIONS: dict[str, type[Section]] = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything a run needs to know. `description` says in a sentence what it is for, `task` what is trained."""
+    """Everything a run needs to know.
+
+    description   in a sentence, what it is for
+    task          what is trained
+    base          the model that it is trained further from, if there is one
+    """
 
     description: str = ""
     task: str = "translate"
+    base: str = ""
     model: TransformerConfig = field(default_factory=TransformerConfig)
     data: DataConfig = field(default_factory=DataConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
@@ -185,6 +194,7 @@ class Recipe:
         return {
             "description": self.description,
             "task": self.task,
+            **({"base": self.base} if self.base else {}),
             **{name: table for name, table in sections.items() if table},
         }
 
@@ -298,7 +308,7 @@ def build_recipe(tables: Table, where: str) -> Recipe:
     """Sections from plain values; every fault of every section in one error."""
     refuse(list(table_faults(tables)), where)
     sections: Any = {name: build_section(name, tables.get(name, {}), where) for name in SECTIONS}
-    recipe = Recipe(tables.get("description", ""), tables.get("task", "translate"), **sections)
+    recipe = Recipe(tables.get("description", ""), tables.get("task", "translate"), tables.get("base", ""), **sections)
     refuse(list(rules_between_sections(recipe)), where)
     return recipe
 
@@ -320,9 +330,9 @@ def rules_between_sections(recipe: Recipe) -> Iterator[str]:
 
 def table_faults(tables: Table) -> Iterator[str]:
     for name, table in tables.items():
-        if name == "description":
+        if name in ("description", "base"):
             if not isinstance(table, str):
-                yield f"description must be text, got {brief(table)}"
+                yield f"{name} must be text, got {brief(table)}"
         elif name == "task":
             if not isinstance(table, str) or table not in TASKS:
                 yield f"task must be one of {', '.join(map(repr, TASKS))}, got {brief(table)}"

@@ -12,14 +12,17 @@ __all__ = ["train"]
 
 
 def train(
-    recipe: str,
+    recipe: str | None = None,
     /,
     *,
     train: Files,
     dev: Files = (),
     out: str,
+    base: Annotated[str | None, Parameter(name="--from")] = None,
+    old_dev: Files = (),
     settings: Settings = (),
     resume: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    data_changed: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     device: Device = "auto",
 ) -> None:
     """Train a model on pairs of lines; its folder then works with `translate`, `evaluate` and `score`.
@@ -27,29 +30,38 @@ def train(
     ```
     manyheads train tiny --train pairs.tsv --out runs/first
     manyheads train small --train train.de train.en --dev dev.de dev.en --out runs/de-en --set train.epochs=20
+    manyheads train --from runs/de-en --train manuals.tsv --out runs/manuals
     ```
 
     Parameters
     ----------
     recipe
-        A preset (`manyheads recipes` lists them) or a TOML file.
+        A preset (`manyheads recipes` lists them) or a TOML file; with --from it may be left out.
     train
-        One TSV file (source TAB target), or a source file and a target file; plain, gzip or zstd; - is standard input.
+        A file of pairs, or a source file and a target file, or several; file:2 is met twice as often; plain, gzip or zstd;
+        - is standard input.
     dev
         The same, to judge by. Without it some of the training pairs are held out.
     out
         Folder of the run: the model, its recipe and tokenizer, checkpoints, log.jsonl, report.html.
+    base
+        A run folder or a bundled model that is trained further: it keeps its shape and its tokenizer.
+    old_dev
+        What that model was judged by, to see what it forgets (default: what its run folder has of it).
     settings
         Change a key of the recipe; repeat it for more: --set train.steps=2000 --set model.width=256.
     resume
         Go on with the run in --out, if there is one: the same command, with --resume.
+    data_changed
+        With --resume: go on although the data is not what the run began with.
     device
         auto (a GPU if there is one), cpu, cuda, cuda:1.
     """
     from manyheads.training.api import train as train_model
 
     trained = train_model(
-        recipe, train=train, dev=dev or None, out=out, changes=parse_changes(settings), resume=resume, device=device
-    )
+        recipe, train=train, dev=dev or None, out=out, base=base, old_dev=old_dev or None,
+        changes=parse_changes(settings), resume=resume, data_changed=data_changed, device=device,
+    )  # fmt: skip
     if trained.stopped is not None:
         sys.exit(128 + trained.stopped)

@@ -59,16 +59,26 @@ class Task(Protocol):
 
     batches_per_epoch: int
 
+    fingerprint: str
+    """Of the data that is trained on: other data has another."""
+
+    held_out: Mapping[str, Any]
+    """Data to be judged by: "dev", and "old" for that of a model that is trained further."""
+
     @classmethod
     def prepare(
         cls,
         recipe: Recipe,
         folder: Path,
-        data: Mapping[str, Sequence[str] | None],
+        data: Mapping[str, Any],
         files: Mapping[str, bytes],
         say: Say,
+        changed: bool = False,
     ) -> Self:
-        """Make the data ready in `folder`. `files` are those of the run, if there is one already: its tokenizer."""
+        """Make the data ready in `folder`. `files` are those of the run, if there is one already: its tokenizer.
+
+        If the data is not what it was when the run began, that is refused, unless it may have `changed`.
+        """
         ...
 
     def files(self) -> dict[str, bytes]:
@@ -88,7 +98,7 @@ class Task(Protocol):
         """The summed loss of a batch."""
         ...
 
-    def validate(self, model: nn.Module, *, final: bool = False, team: Team = ALONE) -> Validation:
+    def validate(self, model: nn.Module, *, final: bool = False, on: str = "dev", team: Team = ALONE) -> Validation:
         """Score a model on held-out data; in full, as it will be used, if it is the final one. The work is shared among the
         processes of a team, and all get the same result."""
         ...

@@ -20,13 +20,13 @@ from manyheads.decoding.translator import ForcedScore, Translator
 from manyheads.errors import InputError
 from manyheads.evaluation.rates import mean_loss, perplexity
 from manyheads.evaluation.scores import Scores, score_outputs
-from manyheads.modelfolder import TOKENIZER
+from manyheads.modelfolder import RECIPE, TOKENIZER
 from manyheads.models.transformer import Transformer
 from manyheads.recipe import Recipe
 from manyheads.tasks.task import Sample, Say, Validation
 from manyheads.team import ALONE, Team
 from manyheads.text.batches import BatchPlan
-from manyheads.text.corpus import Corpus, Pair, Paths, check_paths, files_of
+from manyheads.text.corpus import Corpus, Counts, Pair, Paths, check_paths, files_of
 from manyheads.text.dropout import MergeDropout, Recut
 from manyheads.text.parallel import (
     Parallel,
@@ -35,6 +35,7 @@ from manyheads.text.parallel import (
     is_prepared,
     open_parallel,
     prepare_parallel,
+    read_dev,
     read_ready,
 )
 from manyheads.text.shards import Sequences
@@ -81,8 +82,11 @@ class PairBatch:
 class Task:
     """Pairs to learn from, pairs to be judged by."""
 
-    def __init__(self, recipe: Recipe, vocabulary: Vocabulary, data: Parallel, folder: Path) -> None:
+    def __init__(
+        self, recipe: Recipe, vocabulary: Vocabulary, data: Parallel, folder: Path, old: list[Pair] | None = None
+    ) -> None:
         self.recipe, self.vocabulary, self.data, self.folder = recipe, vocabulary, data, folder
+        self.held_out = {"dev": data.dev} | ({"old": old} if old else {})
         self.sources = as_learnt(data.sources, vocabulary.source, recipe)
         self.targets = as_learnt(data.targets, vocabulary.target, recipe)
         # One more token on either side: the end of the source, the begin or the end of the target.
@@ -90,7 +94,7 @@ class Task:
             self.sources.lengths + 1, self.targets.lengths + 1, recipe.train.tokens, recipe.train.seed,
             [(pairs, weight) for _, pairs, weight in data.corpora],
         )  # fmt: skip
-        self.batches_per_epoch = self.plan.batches
+        self.batches_per_epoch, self.fingerprint = self.plan.batches, data.fingerprint
 
     @classmethod
     def prepare(
@@ -100,20 +104,24 @@ class Task:
         data: Mapping[str, Paths | None],
         files: Mapping[str, bytes],
         say: Say,
+        changed: bool = False,
     ) -> "Task":
         train = check_paths(data["train"] or (), "--train")
         dev = check_paths(data["dev"], "--dev") if data["dev"] else None
         known = Vocabulary.loads(files[TOKENIZER].decode(), TOKENIZER) if TOKENIZER in files else None
-        before = read_ready(folder) if known else {}
-        if before:
+        before = read_ready(folder) if RECIPE in files else {}  # a run that never began may have left other data
+        if before and not changed:
             check_unchanged({"train": train, "dev": dev}, before)
-        if known is None or not is_prepared(folder):
+        if known is None or changed or not is_prepared(folder):
             learn = partial(learn_vocabulary, recipe) if known is None else lambda *_: known
-            known = prepare_parallel(folder, train, dev, learn, recipe.data.max_length, before.get("text"))
+            text = None if changed else before.get("text")
+            known = prepare_parallel(folder, train, dev, learn, recipe.data.max_length, text)
         vocabulary = known
         parallel = open_parallel(folder, vocabulary)
         describe(parallel, vocabulary, recipe.train.validate_lines, say)
-        return cls(recipe, vocabulary, parallel, folder)
+        old = data.get("old")
+        old_pairs = read_dev(check_paths(old, "--old-dev"), Counts()) if old else None
+        return cls(recipe, vocabulary, parallel, folder, old_pairs)
 
     def files(self) -> dict[str, bytes]:
         return {TOKENIZER: self.vocabulary.dumps().encode()}
@@ -142,13 +150,13 @@ class Task:
     def close(self) -> None:
         forget_ids(self.folder)
 
-    def validate(self, model: nn.Module, *, final: bool = False, team: Team = ALONE) -> Validation:
+    def validate(self, model: nn.Module, *, final: bool = False, on: str = "dev", team: Team = ALONE) -> Validation:
         """Loss on all pairs, scores on as many translations as the recipe says: greedy, or as the recipe decodes if final."""
         translator = Translator(model, self.vocabulary, self.recipe)  # type: ignore[arg-type]
-        scored = [(one.log_probability, one.tokens) for one in translator.score(team.share(self.data.dev))]
+        scored = [(one.log_probability, one.tokens) for one in translator.score(team.share(self.held_out[on]))]
         loss = mean_loss([ForcedScore(*one) for one in team.joined(scored)])
         metrics = {"loss": loss, "perplexity": perplexity(loss)}
-        pairs = spread_pairs(self.data.dev, self.recipe.train.validate_lines)
+        pairs = spread_pairs(self.held_out[on], self.recipe.train.validate_lines)
         if not pairs:
             return Validation(-loss, metrics)
         beam = self.recipe.decode.beam if final else 1
@@ -191,7 +199,8 @@ def check_unchanged(data: Mapping[str, Sequence[Corpus] | None], before: Mapping
 
 def changed_data(got: str) -> InputError:
     return InputError(
-        f"a run goes on with the data it began with, got {got}", hint="another --out starts a run of its own"
+        f"a run goes on with the data it began with, got {got}",
+        hint="another --out starts a run of its own; --data-changed goes on with what is there now",
     )
 
 

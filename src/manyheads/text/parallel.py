@@ -44,6 +44,7 @@ class Parallel:
     train_counts: Counts
     dev_counts: Counts
     held_out: bool
+    fingerprint: str
 
 
 def prepare_parallel(
@@ -104,6 +105,7 @@ def open_parallel(folder: Path, vocabulary: Vocabulary) -> Parallel:
         Counts(**ready["train"]),
         Counts(**ready["dev"]),
         ready["held_out"],
+        hashlib.sha256(json.dumps([ready["text"], ready["corpora"]]).encode()).hexdigest(),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from manyheads.errors import OptionError, TrainingError
+from manyheads.errors import InputError, OptionError, TrainingError
 from manyheads.machine import Machine, choose_machine
 from manyheads.modelfolder import MODEL, load_weights
 from manyheads.recipe import TASKS, Recipe, load_recipe
@@ -26,6 +26,7 @@ from manyheads.training.session import Session
 from manyheads.training.show import Show, metrics_line
 from manyheads.training.signals import listen
 from manyheads.training.state import State
+from manyheads.training.tuning import FINETUNE, SETS, Base, comparison, tuned_recipe
 
 __all__ = ["Trained", "train"]
 
@@ -46,31 +47,33 @@ class Trained:
 
 
 def train(
-    recipe: str | Path | Recipe,
+    recipe: str | Path | Recipe | None = None,
     *,
     train: Paths,
     dev: Paths | None = None,
+    base: str | Path | None = None,
+    old_dev: Paths | None = None,
     out: str | Path,
     changes: Mapping[str, Any] | None = None,
     resume: bool = False,
+    data_changed: bool = False,
     device: str = "auto",
     quiet: bool = False,
 ) -> Trained:
     """Train what a recipe describes on pairs from files.
 
-    recipe   a preset's name, a TOML file, or a Recipe
-    train    one TSV file, or a source file and a target file
+    recipe   a preset's name, a TOML file, or a Recipe; with a base its training section counts, by default that of "finetune"
+    train    one file of pairs, or a source file and a target file; or several of them
     dev      the same, to judge by; without it some training pairs are held out
+    base     a run folder or a bundled model to be trained further
+    old_dev  what the base was judged by, to see what is forgotten (by default what its run folder has of it)
     out      the run's folder
     changes  keys of the recipe that differ: {"train.steps": 1000}
     resume   go on with the run in `out`, if there is one
+    data_changed   go on although the data is not what the run began with: from here on with what is there now
     """
-    if isinstance(recipe, Recipe) and changes:
-        raise OptionError(
-            "changes go with the name of a recipe, got them with a Recipe", hint="load_recipe(name, changes)"
-        )
-    chosen = recipe if isinstance(recipe, Recipe) else load_recipe(recipe, changes)
-    data = {"train": train, "dev": dev}
+    chosen, origin = choose_recipe(recipe, changes or {}, base)
+    data = {"train": train, "dev": dev, "old": old_dev or (origin.held_out() if origin else None)}
     run = Run(Path(out))
     with gathered() as team, Show(quiet or not team.first) as show, ExitStack() as until_the_end:
         lock = partial(until_the_end.enter_context, run.locked())
@@ -80,7 +83,25 @@ def train(
             show.say(f"{run.root} is finished ({why}, step {finished['step']:,}); nothing to do")
             return Trained(run.root, finished["step"], finished["metrics"], finished["reason"])
         machine = choose_machine(team.device(device), chosen.train.precision)
-        return train_in(run, chosen, data, machine, team, show)
+        return train_in(run, chosen, origin, data, data_changed, machine, team, show)
+
+
+def choose_recipe(
+    recipe: str | Path | Recipe | None, changes: Mapping[str, Any], base: str | Path | None
+) -> tuple[Recipe, Base | None]:
+    if isinstance(recipe, Recipe) and changes:
+        raise OptionError(
+            "changes go with the name of a recipe, got them with a Recipe", hint="load_recipe(name, changes)"
+        )
+    if base is not None:
+        origin = Base(base)
+        return tuned_recipe(origin, recipe or FINETUNE, changes), origin
+    if recipe is None:
+        raise OptionError(
+            "training needs a recipe, or a model to be trained further, got neither",
+            hint="manyheads train small …, or manyheads train --from runs/mine …",
+        )
+    return recipe if isinstance(recipe, Recipe) else load_recipe(recipe, changes), None
 
 
 def begin(run: Run, recipe: Recipe, resume: bool, lock: Callable[[], None]) -> dict[str, Any] | None:
@@ -95,15 +116,29 @@ def asked(recipe: Recipe) -> dict[str, Any]:
     return {"steps": recipe.train.steps, "epochs": recipe.train.epochs, "patience": recipe.train.patience}
 
 
-def train_in(run: Run, recipe: Recipe, data: Mapping[str, Any], machine: Machine, team: Team, show: Show) -> Trained:
-    task = team.in_turn(partial(prepare, run, recipe, data, show))
+def train_in(
+    run: Run,
+    recipe: Recipe,
+    base: Base | None,
+    data: Mapping[str, Any],
+    changed: bool,
+    machine: Machine,
+    team: Team,
+    show: Show,
+) -> Trained:
+    task = team.in_turn(partial(prepare, run, recipe, base, data, changed and team.first, show))
     with enough_memory(), listen() as stop:  # up to here there is nothing to save: a signal just ends it
         torch.manual_seed(recipe.train.seed)
-        state = State(task.build(), recipe.train, machine.device, team)
+        model = task.build()
+        if base:
+            base.load_into(model)
+        state = State(model, recipe.train, machine.device, team)
         log = Log(run.log, show.say) if team.first else Silent()
         session = Session(task, state, recipe.train, machine, team, run, log, show)
-        go_on(session)
+        going_on = go_on(session, changed)
         introduce(session)
+        if base and not going_on:
+            judge_base(session)
         ending = fit(session, stop)
     if ending.reason != "stopped":
         return conclude(session, ending, asked(recipe))
@@ -114,9 +149,10 @@ def train_in(run: Run, recipe: Recipe, data: Mapping[str, Any], machine: Machine
     return Trained(run.root, step, {}, ending.reason, ending.number)
 
 
-def prepare(run: Run, recipe: Recipe, data: Mapping[str, Any], show: Show) -> Any:
+def prepare(run: Run, recipe: Recipe, base: Base | None, data: Mapping[str, Any], changed: bool, show: Show) -> Any:
     """The task, with its data ready. The folder is then that of this run."""
-    task = import_module(TASKS[recipe.task]).Task.prepare(recipe, run.data, data, run.files(), show.say)
+    files = {**(base.files() if base else {}), **run.files()}
+    task = import_module(TASKS[recipe.task]).Task.prepare(recipe, run.data, data, files, show.say, changed)
     run.publish_recipe(recipe, task.files())
     run.reopen()
     return task
@@ -140,19 +176,45 @@ def enough_memory() -> Iterator[None]:
         ) from None
 
 
-def go_on(session: Session) -> None:
+def go_on(session: Session, changed: bool) -> bool:
     """From the newest whole checkpoint, if there is one, with the threads it was made with."""
     team = session.team
     newest = Checkpoints(session.run.checkpoints, session.show.say).newest()
     if newest is None:
-        return
+        session.state.progress.data = session.task.fingerprint
+        return False
     session.state.restore(newest)
     progress = session.state.progress
     torch.set_num_threads(progress.threads)
     session.show.say(f"going on from step {progress.step:,}")
+    check_data(session, changed)
     if progress.processes != team.size:
         session.show.say(f"with {team.size} processes instead of {progress.processes}: sums are rounded otherwise")
         progress.processes = team.size
+    return True
+
+
+def check_data(session: Session, changed: bool) -> None:
+    """A checkpoint knows what data it was trained on. With other data an epoch begins here."""
+    progress, now = session.state.progress, session.task.fingerprint
+    if progress.data == now:
+        return
+    if not changed:
+        raise InputError(
+            f"a run goes on with the data it began with, got other data than at step {progress.step:,}",
+            hint="another --out starts a run of its own; --data-changed goes on with what is there now",
+        )
+    progress.data, progress.data_since = now, progress.step
+    session.show.say("the data has changed: from here on it is what is there now, from the start of an epoch")
+
+
+def judge_base(session: Session) -> None:
+    """How good the model is before it is trained further: on the new data, and on the old if there is some."""
+    for name in session.task.held_out:
+        validation = session.task.validate(session.state.model, final=True, on=name, team=session.team)
+        session.state.progress.before[name] = dict(validation.metrics)
+        session.log.write("before", on=name, step=0, **validation.metrics)
+        session.show.say(f"before, {SETS[name]}: {metrics_line(validation.metrics)}")
 
 
 def introduce(session: Session) -> None:
@@ -175,13 +237,22 @@ def conclude(session: Session, ending: Ending, asked: dict[str, Any]) -> Trained
     task, run, progress = session.task, session.run, session.state.progress
     model = task.build()
     load_weights(model, read_file(run.root, MODEL), str(run.root / MODEL))
-    validation = task.validate(model.to(session.machine.device), final=True, team=session.team)
+    model = model.to(session.machine.device)
+    validation = task.validate(model, final=True, team=session.team)
     samples = [asdict(sample) for sample in validation.samples]
     session.log.write("final", step=progress.step, reason=ending.reason, **validation.metrics, samples=samples)
     summary = {
         "step": progress.step, "reason": ending.reason, "metrics": dict(validation.metrics), "asked": asked,
         "best_step": progress.best_step, "seconds": round(progress.seconds, 1),
     }  # fmt: skip
+    after = {
+        name: validation.metrics
+        if name == "dev"
+        else task.validate(model, final=True, on=name, team=session.team).metrics
+        for name in progress.before
+    }
+    if after:
+        summary |= {"before": progress.before, "after": {name: dict(metrics) for name, metrics in after.items()}}
     report = session.team.together(partial(finish, task, run, summary))
     session.show.bar.stop()
     if ending.reason == "patience":
@@ -189,6 +260,7 @@ def conclude(session: Session, ending: Ending, asked: dict[str, Any]) -> Trained
         session.show.say(
             f"stopped early, at step {progress.step:,} of {steps:,}: no better in {progress.waited} validations (train.patience)"
         )
+    comparison(progress.before, after, session.show.say)
     session.show.say(
         f"done: {metrics_line(validation.metrics)}  (dev, as it will be used)\nmodel in {run.root}{report}"
     )

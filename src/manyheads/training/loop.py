@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -71,9 +70,9 @@ def fit(session: Session, stop: StopRequest) -> Ending:
     state.model.train()
     show.start(steps, state.progress.step)
     ending = Ending("patience" if out_of_patience(state, config) else "finished")
-    for batch in prefetch(
-        partial(task.batch, team=team), state.progress.step, steps if ending.reason == "finished" else 0
-    ):
+    since = state.progress.data_since
+    make = lambda step: task.batch(step - since, team)  # noqa: E731
+    for batch in prefetch(make, state.progress.step, steps if ending.reason == "finished" else 0):
         step = state.progress.step + 1
         meter.resume()
         rate = config.rate * rate_at(step, schedule=config.schedule, warmup=warmup, steps=steps)

@@ -6,7 +6,7 @@ Nothing random is among it: what is drawn in a step is a function of the seed an
 import copy
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from manyheads.storage import read_file
 from manyheads.team import ALONE, Team, like, whole
 from manyheads.training.average import MovingAverage
 from manyheads.training.optimizer import build_optimizer, optimizer_tensors, restore_optimizer
+from manyheads.training.tuning import freeze
 
 __all__ = ["Progress", "State"]
 
@@ -49,6 +50,9 @@ class Progress:
     high         readings in a row that were far above it
     threads      of the CPU: sums are rounded alike only with as many
     processes    that train together: the same holds for them
+    data         fingerprint of the data
+    data_since   the step from which on it is this data
+    before       how good the model was that is trained further, by set of held-out data
     """
 
     step: int = 0
@@ -63,6 +67,9 @@ class Progress:
     high: int = 0
     threads: int = 0
     processes: int = 1
+    data: str = ""
+    data_since: int = 0
+    before: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
 class State:
@@ -74,6 +81,7 @@ class State:
 
     def __init__(self, model: nn.Module, config: TrainConfig, device: torch.device, team: Team = ALONE) -> None:
         self.model = model.to(device)
+        freeze(self.model, config.freeze)
         self.sharded = config.shard and team.size > 1
         self.judged = copy.deepcopy(self.model).requires_grad_(False) if config.ema or self.sharded else None
         self.forward = team.spread(self.model, blocks_of(self.model) if self.sharded else ())

@@ -1,0 +1,109 @@
+"""Fine-tuning: the tokenizer and the weights of another model, steps and a rate of its own, and what became of it."""
+
+import json
+
+import pytest
+import torch
+
+from manyheads import Translator, evaluate, train
+from manyheads.errors import InputError, OptionError
+from manyheads.modelfolder import load_model
+from training.corpus import TINY, write_pairs
+
+QUICK = {**TINY, "train.steps": 30, "train.validate_every": 30, "train.ema": 0.0}
+FEW = {"train.steps": 4, "train.validate_every": 2, "train.warmup": 0, "train.ema": 0.0, "train.tokens": 128}
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("base")
+    pairs = write_pairs(folder / "train.tsv", 300), write_pairs(folder / "dev.tsv", 20, seed=1)
+    train("tiny", train=pairs[0], dev=pairs[1], out=folder / "run", changes=QUICK, device="cpu", quiet=True)
+    return folder / "run"
+
+
+@pytest.fixture
+def new(tmp_path):
+    """Other data: to be copied, not turned round."""
+    for name, count, seed in (("train", 60, 5), ("dev", 10, 6)):
+        write_pairs(tmp_path / f"{name}.tsv", count, seed)
+        lines = [line.split("\t")[0] for line in (tmp_path / f"{name}.tsv").read_text().splitlines()]
+        (tmp_path / f"{name}.tsv").write_text("".join(f"{line}\t{line}\n" for line in lines))
+    return {"train": str(tmp_path / "train.tsv"), "dev": str(tmp_path / "dev.tsv"), "device": "cpu", "quiet": True}
+
+
+def test_it_begins_where_the_other_ended_and_says_what_changed(base, new, tmp_path):
+    out = tmp_path / "tuned"
+    trained = train(base=base, **new, out=out, changes=FEW)
+    assert trained.steps == 4
+    assert (out / "tokenizer.json").read_bytes() == (base / "tokenizer.json").read_bytes()
+    summary = json.loads((out / "summary.json").read_text())
+    translator = Translator.load(base, "cpu")
+    for name, data in (("dev", new["dev"]), ("old", base.parent / "dev.tsv")):
+        scores = evaluate(translator, data)
+        assert summary["before"][name]["perplexity"] == pytest.approx(scores.perplexity, rel=1e-4)
+    assert summary["before"].keys() == summary["after"].keys() == {"dev", "old"}
+    assert summary["after"]["dev"]["loss"] < summary["before"]["dev"]["loss"]
+    assert summary["after"]["old"]["loss"] != summary["before"]["old"]["loss"]
+    _, _, recipe = load_model(out)
+    assert (recipe.base, recipe.model.width, recipe.train.steps) == (str(base), 32, 4)
+
+
+def test_frozen_parts_stay_bit_for_bit(base, new, tmp_path):
+    train(base=base, **new, out=tmp_path / "tuned", changes={**FEW, "train.freeze": "encoder, decoder.blocks.0.cross"})
+    before, after = (dict(load_model(place)[0].named_parameters()) for place in (base, tmp_path / "tuned"))
+    frozen = [name for name in before if name.startswith(("encoder.", "embed_source.", "decoder.blocks.0.cross"))]
+    assert len(frozen) > 10
+    for name, tensor in before.items():
+        assert torch.equal(tensor, after[name]) == (name in frozen), name
+
+
+def test_a_tuned_run_is_resumed(base, new, tmp_path):
+    out = tmp_path / "tuned"
+    train(base=base, **new, out=out, changes=FEW)
+    again = train(base=base, **new, out=out, changes=FEW | {"train.steps": 6}, resume=True)
+    assert again.steps == 6
+    before = [json.loads(line)["event"] for line in (out / "log.jsonl").read_text().splitlines()].count("before")
+    assert before == 2  # new and old, once each
+    assert "before" in json.loads((out / "summary.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"model.width": 64}, "keeps its shape and its tokenizer, got --set model.width=64"),
+        ({"data.vocabulary": 300}, "keeps its shape and its tokenizer, got --set data.vocabulary=300"),
+        ({"train.freeze": "encoders"}, "train.freeze must name parts of the model, got 'encoders'"),
+        ({"train.freeze": "encoder,decoder,embeddings"}, "something must be left to train"),
+    ],
+)
+def test_what_cannot_be(base, new, tmp_path, changes, complaint):
+    with pytest.raises(OptionError, match=complaint):
+        train(base=base, **new, out=tmp_path / "tuned", changes={**FEW, **changes})
+
+
+def test_a_recipe_or_a_model_must_be_named(new, tmp_path):
+    with pytest.raises(OptionError, match="training needs a recipe, or a model to be trained further, got neither"):
+        train(**new, out=tmp_path / "run")
+
+
+def test_changed_data_is_noticed_by_the_checkpoint_and_may_be_gone_on_with(new, tmp_path, capsys):
+    out, changes = tmp_path / "run", {**QUICK, "train.steps": 6, "train.validate_every": 3}
+    train("tiny", **new, out=out, changes=changes)
+    (tmp_path / "train.tsv").write_text((tmp_path / "train.tsv").read_text() + "abc\tcba\n")
+    more = {"changes": {**changes, "train.steps": 9}, "resume": True}
+    with pytest.raises(InputError, match=r"other content in .*train.tsv") as error:
+        train("tiny", **new, out=out, **more)
+    assert "--data-changed" in error.value.hint
+    # Without what was prepared, the checkpoint still knows.
+    for file in (out / "data").iterdir():
+        file.unlink()
+    with pytest.raises(InputError, match="got other data than at step 6"):
+        train("tiny", **new, out=out, **more)
+    trained = train("tiny", **{**new, "quiet": False}, out=out, **more, data_changed=True)
+    assert trained.steps == 9
+    assert "the data has changed" in capsys.readouterr().err
+    newest = json.loads((out / "checkpoints" / "step-9" / "state.json").read_text())
+    assert newest["data_since"] == 6
+    # And it is the data of the run now.
+    assert train("tiny", **new, out=out, changes={**changes, "train.steps": 11}, resume=True).steps == 11
