@@ -19,6 +19,7 @@ from typing import Any, Literal
 from manyheads.errors import OptionError, brief, did_you_mean, nearest
 from manyheads.models.config import TransformerConfig
 from manyheads.sections import Section, between, refuse
+from manyheads.text.rows import BadLines, Reading
 
 __all__ = [
     "DataConfig",
@@ -50,12 +51,27 @@ class DataConfig(Section):
     tokenizer          "bpe", "characters" or "symbols" (what stands between spaces)
     target_tokenizer   of the target, if another
     max_length         pieces of a sentence in training, without its end; longer pairs are left out and counted
+    source, target     what the sides are called in files that name them: keys of JSONL, languages of TMX
+    bad_lines          lines that are not UTF-8 or no pair: "error" refuses the file, "skip" leaves them out, "replace" puts
+                       U+FFFD for bytes that are not UTF-8 and leaves out what is no pair; all of them are counted
     """
 
     vocabulary: int = between(4, 16_777_216, default=8_000)
     tokenizer: TokenizerKind = "bpe"
     target_tokenizer: TokenizerKind | None = None
     max_length: int = between(1, 1_048_576, default=255)
+    source: str | None = None
+    target: str | None = None
+    bad_lines: BadLines = "error"
+
+    def rules(self) -> Iterator[str]:
+        if (self.source is None) != (self.target is None) or (self.source and self.source == self.target):
+            yield f"both sides are named, differently, or none is, got source = {self.source!r} and target = {self.target!r}"
+
+    @property
+    def reading(self) -> Reading:
+        """How the files of a corpus are read."""
+        return Reading(self.source, self.target, self.bad_lines)
 
     @property
     def tokenizers(self) -> tuple[str, str]:

@@ -94,8 +94,8 @@ class Task:
         files: Mapping[str, bytes],
         say: Say,
     ) -> "Task":
-        train = check_paths(data["train"] or (), "--train")
-        dev = check_paths(data["dev"], "--dev") if data["dev"] else None
+        train = check_paths(data["train"] or (), "--train", recipe.data.reading)
+        dev = check_paths(data["dev"], "--dev", recipe.data.reading) if data["dev"] else None
         known = Vocabulary.loads(files[TOKENIZER].decode(), TOKENIZER) if TOKENIZER in files else None
         before = read_ready(folder) if known else {}
         if before:
