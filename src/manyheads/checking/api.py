@@ -14,7 +14,6 @@ from manyheads.checking.report import Lengths, Report
 from manyheads.checking.scripts import Scripts
 from manyheads.checking.texts import Texts
 from manyheads.errors import OptionError
-from manyheads.modelfolder import TOKENIZER, find_model
 from manyheads.storage import read_file
 from manyheads.text.corpus import Corpus, Counts, Paths, Reading, check_paths, read_pairs
 from manyheads.text.rows import Pair
@@ -107,6 +106,8 @@ def pairs_of(corpus: Corpus) -> list[Pair]:
 
 
 def load_vocabulary(model: str | Path) -> Vocabulary:
+    from manyheads.modelfolder import TOKENIZER, find_model  # torch comes with it, and nothing else here needs it
+
     place = find_model(model)
     return Vocabulary.loads(
         read_file(place, TOKENIZER, 64 << 20).decode("utf-8", errors="replace"), str(place / TOKENIZER)

@@ -20,6 +20,7 @@ INVISIBLE = re.compile(f"[{REMOVABLE}{STOOD_FOR_SOMETHING}]|{JOINER}")
 
 SEPARATING = re.compile(r"[\x0a-\x0d\x1c-\x1f\x85]")
 ODD_SPACE = re.compile(r"^\s|\s$|\s\s")
+SEVERAL_SPACES = re.compile(r"\s\s+")
 
 # UTF-8 taken for Windows-1252. Some of these bytes are also quotation marks behind an accented capital, so that a single
 # one counts only behind Ã and Â, where it is hardly ever anything else.
@@ -55,7 +56,7 @@ def without_invisible(text: str) -> str:
 
 
 def with_single_spaces(text: str) -> str:
-    return " ".join(text.split())
+    return SEVERAL_SPACES.sub(" ", text.strip())
 
 
 FIX_TEXT: Mapping[str, Callable[[str], str]] = {

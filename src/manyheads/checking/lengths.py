@@ -14,7 +14,7 @@ from manyheads.text.vocabulary import Vocabulary
 __all__ = ["Pieces", "Ratio"]
 
 PIECES = 8_000
-MOST = 200_000
+MOST = 100_000
 """Pairs at most from which pieces are learnt: more would hardly change them."""
 
 

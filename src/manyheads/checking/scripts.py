@@ -22,6 +22,9 @@ KNOWN = {
 USUAL = 0.25
 """Share of a side's letters from which on a script is one of its own."""
 
+BEYOND_LATIN = re.compile("[^\x00-\u024f\u1e00-\u1eff\u2000-\u20cf]")
+"""Letters other than Latin are all among these: most texts in Latin need no second look."""
+
 WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -34,15 +37,11 @@ def script_of(letter: str) -> str | None:
 
 def scripts_of(text: str) -> Counter[str]:
     """Letters of each script."""
-    if text.isascii():
-        return Counter(LATIN=sum(map(str.isalpha, text)))
     return Counter(filter(None, map(script_of, text)))
 
 
 def mixes_scripts(text: str) -> bool:
     """Is there a word in two scripts? A Cyrillic а in a Latin word looks right and is another letter. (µ is Greek and fine.)"""
-    if text.isascii():
-        return False
     words = (set(filter(None, map(script_of, word))) for word in WORD.findall(text))
     return any(len(scripts - {"GREEK"}) > 1 for scripts in words)
 
@@ -70,6 +69,8 @@ class Scripts:
         return {"script": np.array([any(map(self.is_odd, pair, self.usual)) for pair in pairs], bool)}
 
     def is_odd(self, text: str, usual: set[str]) -> bool:
+        if "LATIN" in usual and not BEYOND_LATIN.search(text):
+            return False
         letters = scripts_of(text)
         unusual = sum(count for script, count in letters.items() if script not in usual)
         return 2 * unusual > letters.total() or mixes_scripts(text)
