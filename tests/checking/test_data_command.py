@@ -46,7 +46,7 @@ def manyheads(*words, **options):
         (["clean", "a.tsv", "--out", "./a.tsv"], "what is written must differ from what is read", ""),
         (["clean", "a.tsv", "--out", "b.tsv", "--removed", "b.tsv"], "what is written must differ", ""),
         (["clean", "a.tsv", "--out", "b.jsonl"], "--out takes a TSV file, or a source file and a target file", ""),
-        (["clean", "a.tsv", "--out", "b", "c", "d"], "got 3 files", ""),
+        (["clean", "a.tsv", "--out", "b", "c", "d"], "got b c d", "--out clean.tsv"),
         (["clean", "a.tsv:2", "--out", "b.tsv"], "every pair once, got a weight on a.tsv", ""),
     ],
 )
@@ -144,3 +144,22 @@ def test_tabs_inside_texts_cannot_stay_in_a_tsv_file(capsys):
     assert "1 with a tab inside, kept with a space instead" in capsys.readouterr().err
     assert status("data", "clean", "a.jsonl", "--out", "out.de", "out.en") == 0
     assert Path("out.de").read_text() == "a\tb\n"
+
+
+def test_the_sides_of_a_file_that_names_them(capsys):
+    Path("a.jsonl").write_text(json.dumps({"translation": {"de": "Ja.", "en": "Yes."}}) + "\n")
+    assert status("data", "clean", "a.jsonl", "--source", "en", "--target", "de", "--out", "out.tsv") == 0
+    assert Path("out.tsv").read_text() == "Yes.\tJa.\n"
+    capsys.readouterr()
+    assert status("data", "check", "a.jsonl", "--source", "en") == 2
+    assert "both sides are named, differently, or none is, got source = 'en'" in capsys.readouterr().err
+    assert status("data", "check", "a.jsonl", "--json") == 0  # a line that is no pair is a finding
+    assert json.loads(capsys.readouterr().out)["findings"]["no_pair"]["count"] == 1
+
+
+@pytest.mark.parametrize("words", [["data", "--help"], ["data", "check", "--help"], ["data", "clean", "--help"]])
+def test_help_begins_with_examples(capsys, words):
+    assert status(*words) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("Usage: manyheads data")
+    assert "manyheads data c" in said.split("\n", 4)[4]

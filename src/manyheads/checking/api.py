@@ -14,6 +14,7 @@ from manyheads.checking.report import Lengths, Report
 from manyheads.checking.scripts import Scripts
 from manyheads.checking.texts import Texts
 from manyheads.errors import OptionError
+from manyheads.recipe import DataConfig
 from manyheads.storage import read_file
 from manyheads.text.corpus import Corpus, Counts, Paths, Reading, check_paths, read_pairs
 from manyheads.text.rows import Pair
@@ -39,7 +40,7 @@ def check_data(
     model            whose pieces are counted; without it, some are learnt
     source, target   what the sides are called in JSONL and TMX files
     """
-    reading = Reading(source, target, "skip")
+    reading = DataConfig(source=source, target=target, bad_lines="skip").reading
     corpora = check_paths(files, "data check", reading)
     pieces = Pieces(load_vocabulary(model) if model else None, limit_of("length"))
     languages = Languages()
@@ -68,7 +69,7 @@ def clean_data(
     target: str | None = None,
 ) -> Cleaned:
     """Write the pairs that have none of the findings in `drop` ({"duplicate": 0, "ratio": 4}), and the others elsewhere."""
-    reading = Reading(source, target, "skip")
+    reading = DataConfig(source=source, target=target, bad_lines="skip").reading
     corpora = check_paths(files, "data clean", reading)
     if {"overlap", "seen"} & drop.keys() and not against:
         raise OptionError("--drop overlap and --drop seen need to know with what, got no --against")

@@ -2,11 +2,12 @@
 
 import math
 import os
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from manyheads.checking.findings import FINDINGS, FIXES
 from manyheads.errors import OptionError, did_you_mean
-from manyheads.text.corpus import check_paths, files_of, holds_pairs
+from manyheads.text.corpus import check_paths, files_of, format_of, holds_pairs
 
 __all__ = ["check_outputs", "parse_drop", "parse_fix"]
 
@@ -52,23 +53,23 @@ def check_outputs(
     """Where the removed pairs and the clean ones go; none of them is a file that is read."""
     if both := [name for name in fix if name in drop]:
         raise OptionError(f"what is mended need not be dropped, got {both[0]!r} in --fix and in --drop")
-    if len(out) not in (1, 2):
-        raise OptionError(f"--out takes a TSV file, or a source file and a target file, got {len(out)} files")
-    for name in out:
-        if holds_pairs(name) and (
-            len(out) == 2 or not name.lower().removesuffix(".gz").removesuffix(".zst").endswith(".tsv")
-        ):
-            raise OptionError(f"--out takes a TSV file, or a source file and a target file, got {' '.join(out)}")
-    places = [removed or f"{out[0]}.removed.tsv", *out]
+    formats = [format_of(name) if holds_pairs(name) else None for name in out]
+    if formats not in ([".tsv"], [None], [None, None]):
+        raise OptionError(
+            f"--out takes a TSV file, or a source file and a target file, got {' '.join(out)}",
+            hint="--out clean.tsv, or --out clean.de clean.en",
+        )
     corpora = check_paths(files, "data clean")
     if weighted := [corpus for corpus in corpora if corpus.weight != 1]:
         raise OptionError(f"a clean corpus has every pair once, got a weight on {weighted[0]}")
-    real = [os.path.realpath(path) for path in (*files_of(corpora), *places)]
-    if again := [
-        path
-        for path in places
-        if os.path.isfile(path) or not os.path.exists(path)
-        if real.count(os.path.realpath(path)) > 1
-    ]:
-        raise OptionError(f"what is written must differ from what is read and from each other, got {again[0]} twice")
+    places = [removed or f"{out[0]}.removed.tsv", *out]
+    refuse_twice(places, files_of(corpora))
     return places
+
+
+def refuse_twice(written: Sequence[str], read: Sequence[str]) -> None:
+    """Devices and pipes may be named twice: /dev/null takes everything."""
+    real = Counter(os.path.realpath(path) for path in (*read, *written))
+    for path in written:
+        if real[os.path.realpath(path)] > 1 and (os.path.isfile(path) or not os.path.exists(path)):
+            raise OptionError(f"what is written must differ from what is read and from each other, got {path} twice")

@@ -24,7 +24,7 @@ def seen_before(hashes: UInt64[np.ndarray, " P"]) -> Bool[np.ndarray, " P"]:
 
 
 class Repeats:
-    """The first of its kind is no repeat. 24 bytes a pair while it learns, 3 when it judges."""
+    """The first of its kind is no repeat. 24 bytes a pair while it learns, twice that when it settles, 3 when it judges."""
 
     finds = ("duplicate", "targets", "sources")
 
@@ -42,9 +42,10 @@ class Repeats:
         """A new pair whose source is not new has another target than the one before it."""
         if not self.blocks:
             return
-        pair, source, target = map(seen_before, np.concatenate(self.blocks, axis=1))
-        self.repeats = {"duplicate": pair, "targets": source & ~pair, "sources": target & ~pair}
+        hashes = np.concatenate(self.blocks, axis=1)
         self.blocks.clear()
+        pair, source, target = map(seen_before, hashes)
+        self.repeats = {"duplicate": pair, "targets": source & ~pair, "sources": target & ~pair}
 
     def judge(self, pairs: Sequence[Pair]) -> Verdicts:
         block = slice(self.judged, self.judged + len(pairs))

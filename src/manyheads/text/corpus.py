@@ -18,8 +18,8 @@ from manyheads.text.rows import Pair, Reading, Row
 from manyheads.text.tmx import read_tmx
 
 __all__ = [
-    "CONTROL", "Corpus", "Counts", "Pair", "Paths", "Reading", "check_paths", "files_of", "read_every_pair", "read_pairs",
-    "read_rows",
+    "CONTROL", "Corpus", "Counts", "Pair", "Paths", "Reading", "check_paths", "files_of", "format_of", "holds_pairs",
+    "read_every_pair", "read_pairs", "read_rows",
 ]  # fmt: skip
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]

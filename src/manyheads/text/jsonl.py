@@ -10,7 +10,7 @@ from typing import Any
 
 from manyheads.errors import InputError, brief, nearest
 from manyheads.text.lines import MAX_LINE
-from manyheads.text.rows import Reading, Row, read_line_rows, segment_row
+from manyheads.text.rows import HOW_TO_NAME, Reading, Row, read_line_rows, segment_row
 
 __all__ = ["read_jsonl"]
 
@@ -49,7 +49,7 @@ def side(found: dict[str, Any], name: str, where: str) -> str:
         meant = nearest(name, keys)
         raise InputError(
             f"an object must have the key {name!r}, got {where}: {brief(keys)}",
-            hint=(f"{meant} " if meant else "") + 'data.source and data.target name the keys: data.source = "de"',
+            hint=(f"{meant} " if meant else "") + f"the keys are named {HOW_TO_NAME}",
         )
     text = found[name]
     if not isinstance(text, str):

@@ -7,10 +7,11 @@ from typing import Literal, NamedTuple
 from manyheads.errors import InputError
 from manyheads.text.lines import MAX_LINE, decode_line, looks_like_utf16, read_lines
 
-__all__ = ["BadLines", "Pair", "Reading", "Row", "bad_row", "decode", "read_line_rows", "segment_row"]
+__all__ = ["HOW_TO_NAME", "BadLines", "Pair", "Reading", "Row", "bad_row", "decode", "read_line_rows", "segment_row"]
 
 Pair = tuple[str, str]
 BadLines = Literal["error", "skip", "replace"]
+HOW_TO_NAME = "by data.source and data.target of a recipe, and by --source and --target of `manyheads data`"
 SHOWN = 200
 """Characters of a bad row that are kept to be shown."""
 

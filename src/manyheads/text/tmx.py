@@ -12,7 +12,7 @@ from xml.parsers import expat
 
 from manyheads.errors import InputError, nearest
 from manyheads.text.lines import MAX_LINE, open_text
-from manyheads.text.rows import Reading, Row, segment_row
+from manyheads.text.rows import HOW_TO_NAME, Reading, Row, segment_row
 
 __all__ = ["read_tmx"]
 
@@ -152,7 +152,7 @@ class Units:
         if not self.named and self.found and (self.wanted is None or len(self.found) > 2):
             return InputError(
                 f"a TMX file without named languages must have two, and a srclang that is one of them, {got}",
-                hint='data.source and data.target name them: data.source = "de", data.target = "en"',
+                hint=f"they are named {HOW_TO_NAME}",
             )
         return None
 
