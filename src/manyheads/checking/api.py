@@ -1,6 +1,7 @@
 """`data check` and `data clean`, without the command line."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from manyheads.checking.clean import Cleaned, clean_into
@@ -16,8 +17,7 @@ from manyheads.checking.texts import Texts
 from manyheads.errors import OptionError
 from manyheads.recipe import DataConfig
 from manyheads.storage import read_file
-from manyheads.text.corpus import Corpus, Counts, Paths, Reading, check_paths, read_pairs
-from manyheads.text.rows import Pair
+from manyheads.text.corpus import Counts, Paths, Reading, check_paths, read_pairs
 from manyheads.text.vocabulary import Vocabulary
 
 __all__ = ["check_data", "clean_data"]
@@ -95,15 +95,11 @@ def limit_of(name: str) -> float:
 
 
 def overlap(against: Paths | None, reading: Reading) -> list[Overlap]:
-    return (
-        [Overlap(pair for corpus in check_paths(against, "--against", reading) for pair in pairs_of(corpus))]
-        if against
-        else []
-    )
-
-
-def pairs_of(corpus: Corpus) -> list[Pair]:
-    return [pair for _, pair in read_pairs(corpus, Counts())]
+    """What there is to compare with must be readable to the last line: else an overlap might go unnoticed."""
+    if not against:
+        return []
+    corpora = check_paths(against, "--against", replace(reading, bad_lines="error"))
+    return [Overlap(pair for corpus in corpora for _, pair in read_pairs(corpus, Counts()))]
 
 
 def load_vocabulary(model: str | Path) -> Vocabulary:

@@ -138,7 +138,7 @@ def read_every_pair(corpus: Corpus, counts: Counts) -> Iterator[tuple[int, Pair 
             faults.add(row.fault)
             continue
         count_row(row, corpus, counts)
-        if row.pair or set(row.notes) & LINES_WITHOUT_A_PAIR:
+        if row.pair or not LINES_WITHOUT_A_PAIR.isdisjoint(row.notes):
             yield row.line, row.pair
     faults.refuse()
     if row is None:
@@ -149,13 +149,15 @@ LINES_WITHOUT_A_PAIR = {"too_long", "not_utf8", "no_pair"}
 
 
 def count_row(row: Row, corpus: Corpus, counts: Counts) -> None:
-    blank = row.pair is not None and not all(row.pair)
-    for what in ("blank",) if blank else row.notes:
-        counts.note(what, corpus, row.line)
-    if row.pair and not blank:
+    if row.pair and row.pair[0] and row.pair[1]:
         counts.pairs += 1
-        if any(map(CONTROL.search, row.pair)):
+        if CONTROL.search(row.pair[0]) or CONTROL.search(row.pair[1]):
             counts.note("control", corpus, row.line)
+        notes = row.notes
+    else:
+        notes = ("blank",) if row.pair else row.notes
+    for what in notes:
+        counts.note(what, corpus, row.line)
 
 
 def read_rows(corpus: Corpus) -> Iterator[Row]:

@@ -154,22 +154,27 @@ class Unzstd(io.RawIOBase):
 
 def decode_line(line: bytes, path: str, number: int) -> str:
     """A line as text. Raises with file, line and byte if it is not UTF-8."""
-    if looks_like_utf16(line):
-        raise InputError(
-            f"a text must be UTF-8, got {path}, line {number}: it looks like UTF-16", hint=from_utf16(path)
-        )
     try:
-        return line.decode("utf-8")
+        text = line.decode("utf-8")
     except UnicodeDecodeError as error:
+        if looks_like_utf16(line):
+            raise utf16(path, number) from None
         raise InputError(
             f"a text must be UTF-8, got {path}, line {number}: byte 0x{line[error.start]:02x} at column {error.start + 1}",
             hint=f"if it is Western European: iconv -f WINDOWS-1252 -t UTF-8 {path} > utf8.txt",
         ) from None
+    if "\0" in text and looks_like_utf16(line):
+        raise utf16(path, number)
+    return text
 
 
 def looks_like_utf16(line: bytes) -> bool:
     """A byte order mark, or a NUL beside every Latin letter: about every other byte. (A stray NUL is a control character.)"""
     return line.startswith(UTF16) or (line.count(0) >= 4 and len(line) <= 3 * line.count(0) <= 2 * len(line))
+
+
+def utf16(path: str, number: int) -> InputError:
+    return InputError(f"a text must be UTF-8, got {path}, line {number}: it looks like UTF-16", hint=from_utf16(path))
 
 
 def from_utf16(path: str) -> str:
