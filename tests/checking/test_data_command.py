@@ -9,8 +9,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cli.command import status
+from manyheads.checking.api import clean_data
+from manyheads.checking.findings import FINDINGS, FIXES
 from manyheads.text.lines import read_lines
 
 PAIRS = "".join(
@@ -163,3 +167,29 @@ def test_help_begins_with_examples(capsys, words):
     said = capsys.readouterr().out
     assert said.startswith("Usage: manyheads data")
     assert "manyheads data c" in said.split("\n", 4)[4]
+
+
+odd = st.text(st.sampled_from("ab \x07\u200bÃ¤1.<>@\u0430\ufffd"), max_size=8)
+names = st.lists(st.sampled_from(sorted(set(FINDINGS) - {"overlap", "seen", "length"})), unique=True)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.lists(odd, min_size=1, max_size=3), min_size=1, max_size=30),
+    names,
+    st.sets(st.sampled_from(sorted(FIXES))),
+)
+def test_kept_and_removed_are_all_that_was_read(tmp_path_factory, rows, drop, fix):
+    folder = tmp_path_factory.mktemp("all")
+    lines = ["\t".join(row) for row in rows]
+    (folder / "in.tsv").write_bytes("".join(f"{line}\n" for line in lines).encode())
+    out = str(folder / "out.tsv")
+    cleaned = clean_data([str(folder / "in.tsv")], out=[out], drop=dict.fromkeys(drop, 3.0), fix=fix - set(drop))
+    kept = list(read_lines(out))
+    removed = [line.decode().split("\t") for line in read_lines(f"{out}.removed.tsv")][1:]
+    assert cleaned.read == len(rows) == len(kept) + len(removed)
+    assert (cleaned.kept, cleaned.removed.total()) == (len(kept), len(removed))
+    places = [int(row[1]) for row in removed]
+    assert places == sorted(places)
+    if not fix:
+        assert [line.decode() for line in kept] == [line for n, line in enumerate(lines, 1) if n not in places]

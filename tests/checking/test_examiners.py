@@ -15,7 +15,7 @@ from manyheads.checking.lengths import Pieces, Ratio, middle
 from manyheads.checking.repeats import Overlap, Repeats
 from manyheads.checking.sample import Sample
 from manyheads.checking.scripts import Scripts
-from manyheads.checking.texts import has_other_numbers, is_markup, is_repetitive
+from manyheads.checking.texts import Texts, has_other_numbers, is_markup, is_repetitive
 from manyheads.text.hashes import KnownPairs
 from manyheads.text.tokenizer import Characters
 from manyheads.text.vocabulary import Vocabulary
@@ -177,6 +177,15 @@ def test_repetition(text, repetitive):
 )  # fmt: skip
 def test_markup(text, markup):
     assert is_markup(text) is markup
+
+
+@pytest.mark.parametrize("letter", ["x", "<", "&", "{", "a.", "a@", "1,", "\u200d", "Ã", "ab ", "\u0430"])
+def test_a_long_text_takes_no_longer_than_its_length(letter):
+    """Hours, if a pattern begins again at every letter."""
+    text = letter * ((1 << 18) // len(letter))
+    assert Texts().judge([(text, text)])["same"].tolist() == [True]
+    assert len(examine(Scripts(), [[(text, text)]])["script"]) == 1
+    assert len(examine(Languages(), [[(text, text)]])["swapped"]) == 1
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from typing import IO, NamedTuple
 
 from manyheads.checking.examiner import Examiner
@@ -16,6 +15,7 @@ from manyheads.text.rows import Pair, Row
 __all__ = ["Judged", "Place", "Rereadable", "examine"]
 
 BLOCK = 4_096
+LARGEST = 1 << 20
 
 Place = tuple[Corpus, Row]
 
@@ -59,7 +59,15 @@ def judge_block(block: Sequence[Place], examiners: Sequence[Examiner]) -> Iterat
 
 
 def blocks(places: Iterator[Place]) -> Iterator[list[Place]]:
-    while block := list(islice(places, BLOCK)):
+    """Bounded in rows and in characters: a row may have a megabyte."""
+    block, size = [], 0
+    for place in places:
+        block.append(place)
+        size += sum(map(len, place[1].pair or ()))
+        if len(block) == BLOCK or size >= LARGEST:
+            yield block
+            block, size = [], 0
+    if block:
         yield block
 
 

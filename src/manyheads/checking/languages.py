@@ -44,6 +44,9 @@ TOLD_APART = 0.7
 """Share of the pairs whose sides look as they should, below which the sides are not different enough to be told apart."""
 
 JUDGED_FIRST = 5_000
+ENOUGH = 4_000
+"""Characters of a text: more would say the same."""
+
 NEWLINE = ord("\n")
 
 
@@ -108,7 +111,7 @@ def occurrences(
 
 def ngrams(texts: Sequence[str]) -> tuple[Int[np.ndarray, " G"], Int[np.ndarray, " G"]]:
     """The bucket of every n-gram, and the text it is from. A space before and after a text lets words begin and end."""
-    joined = "".join(f" {text} \n" for text in texts).lower()
+    joined = "".join(f" {text[:ENOUGH]} \n" for text in texts).lower()
     letters = np.frombuffer(joined.encode("utf-32-le"), np.uint32).astype(np.uint64)
     ends = letters == NEWLINE
     owners = np.cumsum(ends) - ends
