@@ -22,7 +22,6 @@ manyheads data clean pairs.tsv --out clean.tsv --drop duplicate,swapped,ratio=4
 )
 
 Names = Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)]
-Corpora = Annotated[tuple[str, ...], Parameter(name="files", negative=())]
 
 
 @app.command
