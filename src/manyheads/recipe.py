@@ -19,6 +19,7 @@ from typing import Any, Literal
 from manyheads.errors import OptionError, brief, did_you_mean, nearest
 from manyheads.models.config import TransformerConfig
 from manyheads.sections import Section, between, refuse
+from manyheads.text.rows import BadLines, Reading
 
 __all__ = [
     "DataConfig",
@@ -52,6 +53,9 @@ class DataConfig(Section):
     max_length         pieces of a sentence in training, without its end; longer pairs are left out and counted
     bpe_dropout        probability that a merge is left out when a sentence is cut into pieces, anew in every epoch (0.1 helps
                        where there is little data); 0 = always the same pieces
+    source, target     what the sides are called in files that name them: keys of JSONL, languages of TMX
+    bad_lines          lines that are not UTF-8 or no pair: "error" refuses the file, "skip" leaves them out, "replace" puts
+                       U+FFFD for bytes that are not UTF-8 and leaves out what is no pair; all of them are counted
     """
 
     vocabulary: int = between(4, 16_777_216, default=8_000)
@@ -59,10 +63,20 @@ class DataConfig(Section):
     target_tokenizer: TokenizerKind | None = None
     max_length: int = between(1, 1_048_576, default=255)
     bpe_dropout: float = between(0, 0.9, default=0.0)
+    source: str | None = None
+    target: str | None = None
+    bad_lines: BadLines = "error"
 
     def rules(self) -> Iterator[str]:
+        if (self.source is None) != (self.target is None) or (self.source and self.source == self.target):
+            yield f"both sides are named, differently, or none is, got source = {self.source!r} and target = {self.target!r}"
         if self.bpe_dropout and "bpe" not in self.tokenizers:
             yield f"bpe_dropout is for the tokenizer 'bpe', got {self.bpe_dropout} and {self.tokenizer!r}"
+
+    @property
+    def reading(self) -> Reading:
+        """How the files of a corpus are read."""
+        return Reading(self.source, self.target, self.bad_lines)
 
     @property
     def tokenizers(self) -> tuple[str, str]:

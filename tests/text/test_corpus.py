@@ -6,6 +6,7 @@ import pytest
 
 from manyheads.errors import InputError, OptionError
 from manyheads.text.corpus import Corpus, Counts, check_paths, read_every_pair, read_pairs
+from manyheads.text.hashes import KnownPairs
 from manyheads.text.lines import MAX_LINE
 
 
@@ -121,6 +122,17 @@ def test_control_characters_are_counted_and_kept(write):
     assert [pair[0] for _, pair in pairs] == [f"{c}a" for c in fine + odd]
     assert (counts.pairs, counts.control) == (12, 6)
     assert counts.sentences() == ["6 with control characters, kept (the first: de and en, line 7)"]
+
+
+def test_training_pairs_that_are_in_the_development_set_are_said(write):
+    known, counts = KnownPairs([("a", "x"), ("b", "y")]), Counts()
+    corpus = Corpus(tuple(write(tsv="a\ty\na\tx\nb\ty\n")))
+    for line, pair in read_pairs(corpus, counts):
+        if pair in known:
+            counts.note("in_dev", corpus, line)
+    assert counts.sentences() == [
+        "2 also in the development set, kept: its scores will flatter (the first: tsv, line 2)"
+    ]
 
 
 @pytest.mark.parametrize("files", [{"tsv": ""}, {"de": "", "en": ""}, {"tsv": "\ufeff"}])

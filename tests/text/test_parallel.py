@@ -74,6 +74,13 @@ def test_held_out_pairs_are_not_trained_on_and_counted(tmp_path, write, count, l
     assert sorted(pairs + data.dev) == sorted(as_pairs(lines(count)))
 
 
+def test_pairs_of_the_development_set_in_the_training_set_are_counted_and_kept(tmp_path, write):
+    train, dev = lines(20) + "wort3\tanother\n", lines(3, 5) + lines(1, 90)
+    data, pairs = prepare(tmp_path / "data", [write(train)], [write(dev, "dev.tsv")])
+    assert (len(pairs), data.train_counts.in_dev) == (21, 3)
+    assert any("3 also in the development set" in sentence for sentence in data.train_counts.sentences())
+
+
 def test_a_source_is_held_out_with_all_its_targets(tmp_path, write):
     twice = lines(200) + lines(200).replace("\t", "\tagain ")
     data, pairs = prepare(tmp_path / "data", [write(twice)])
@@ -114,7 +121,7 @@ def test_nothing_left_to_train_on(tmp_path, write):
 
 
 def test_nothing_left_to_be_judged_by(tmp_path, write):
-    with pytest.raises(InputError, match=r"there must be a pair to score, got none in .*dev.tsv: all are blank"):
+    with pytest.raises(InputError, match=r"there must be a pair to score, got none in .*dev.tsv: 1 blank on one side"):
         prepare(tmp_path / "data", [write(lines(5))], [write("\tx\n", "dev.tsv")])
 
 

@@ -21,12 +21,12 @@ def evaluate(model: str | Path | Translator, data: Paths, *, device: str = "auto
     """
     translator = model if isinstance(model, Translator) else Translator.load(model, device)
     counts = Counts()
-    pairs = read_dev(check_paths(data, "--data"), counts)
+    pairs = read_dev(check_paths(data, "--data", translator.recipe.data.reading), counts)
     began = time.monotonic()
     outputs = translator.translate_distinct([source for source, _ in pairs], translator.search(**options))
     seconds = time.monotonic() - began
     scores = score_outputs(pairs, outputs, symbols=translator.vocabulary.target.kind == "symbols")
-    scores.seconds, scores.left_out = seconds, counts.blank + counts.too_long
+    scores.seconds, scores.left_out = seconds, counts.left_out
     scores.perplexity = perplexity(mean_loss(translator.score(pairs)))
     return scores
 
@@ -38,7 +38,8 @@ NO_SCORE = ForcedScore(float("nan"), 0, truncated=True)
 def score(model: str | Path | Translator, data: Paths, *, device: str = "auto") -> Iterator[ForcedScore]:
     """log P(target | source) of every pair of `data`, in order; a blank target is as likely as an end at the start."""
     translator = model if isinstance(model, Translator) else Translator.load(model, device)
-    pairs = chain.from_iterable(read_every_pair(corpus, Counts()) for corpus in check_paths(data, "--data"))
+    corpora = check_paths(data, "--data", translator.recipe.data.reading)
+    pairs = chain.from_iterable(read_every_pair(corpus, Counts()) for corpus in corpora)
     while block := list(islice(pairs, CHUNK)):
         scores = translator.score([pair or ("", "") for _, pair in block])
         yield from (NO_SCORE if pair is None else one for one, (_, pair) in zip(scores, block, strict=True))

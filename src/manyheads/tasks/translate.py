@@ -106,8 +106,8 @@ class Task:
         say: Say,
         changed: bool = False,
     ) -> "Task":
-        train = check_paths(data["train"] or (), "--train")
-        dev = check_paths(data["dev"], "--dev") if data["dev"] else None
+        train = check_paths(data["train"] or (), "--train", recipe.data.reading)
+        dev = check_paths(data["dev"], "--dev", recipe.data.reading) if data["dev"] else None
         known = Vocabulary.loads(files[TOKENIZER].decode(), TOKENIZER) if TOKENIZER in files else None
         before = read_ready(folder) if RECIPE in files else {}  # a run that never began may have left other data
         if before and not changed:
@@ -120,7 +120,7 @@ class Task:
         parallel = open_parallel(folder, vocabulary)
         describe(parallel, vocabulary, recipe.train.validate_lines, say)
         old = data.get("old")
-        old_pairs = read_dev(check_paths(old, "--old-dev"), Counts()) if old else None
+        old_pairs = read_dev(check_paths(old, "--old-dev", recipe.data.reading), Counts()) if old else None
         return cls(recipe, vocabulary, parallel, folder, old_pairs)
 
     def files(self) -> dict[str, bytes]:

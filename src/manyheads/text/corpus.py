@@ -6,79 +6,57 @@ the line is left out (or, for odd characters, kept), and work goes on.
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import zip_longest
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from manyheads.errors import InputError, OptionError
-from manyheads.text.lines import MAX_LINE, decode_line, read_lines
+from manyheads.text.columns import read_tsv, read_two
+from manyheads.text.counts import Counts, Faults
+from manyheads.text.jsonl import read_jsonl
+from manyheads.text.po import read_po
+from manyheads.text.rows import Pair, Reading, Row
+from manyheads.text.tmx import read_tmx
 
-__all__ = ["Corpus", "Counts", "Pair", "Paths", "check_paths", "files_of", "read_every_pair", "read_pairs"]
+__all__ = [
+    "CONTROL", "Corpus", "Counts", "Pair", "Paths", "Reading", "check_paths", "files_of", "format_of", "holds_pairs",
+    "read_every_pair", "read_pairs", "read_rows",
+]  # fmt: skip
 
-Pair = tuple[str, str]
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-SHOWN = 5
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
-END_OF_FILE: Any = object()
-HOLDS_PAIRS = (".tsv",)
-"""How the name of a file ends that holds both sides. (Any other file that stands alone is TSV, too.)"""
+READERS: dict[str, Callable[[str, Reading], Iterator[Row]]] = {
+    ".tsv": read_tsv,
+    ".jsonl": read_jsonl,
+    ".tmx": read_tmx,
+    ".po": read_po,
+}
+"""By how the name of a file ends that holds both sides. (Any other file that stands alone is TSV.)"""
 
 PACKED = (".gz", ".zst")
 WEIGHTED = re.compile(r"(.+):(\d+(?:\.\d+)?)")
 HEAVIEST = 1_000
 
 
+AS_IT_IS = Reading()
+
+
 @dataclass(frozen=True)
 class Corpus:
     """A file of pairs, or a source file and a target file.
 
-    weight   how often each of its pairs is met in an epoch: 2 is twice, 0.5 every other epoch
+    weight    how often each of its pairs is met in an epoch: 2 is twice, 0.5 every other epoch
+    reading   how the files are read
     """
 
     paths: tuple[str, ...]
     weight: float = 1.0
+    reading: Reading = AS_IT_IS
 
     def __str__(self) -> str:
         return " and ".join(self.paths)
 
 
-@dataclass
-class Counts:
-    """What was met in a corpus.
-
-    pairs      that can be used
-    blank      pairs with nothing on one side: left out
-    too_long   pairs with a line of more than a megabyte or more than `data.max_length` pieces: left out
-    control    pairs with control characters: kept as they are
-    examples   for each of these, where the first is
-    """
-
-    pairs: int = 0
-    blank: int = 0
-    too_long: int = 0
-    control: int = 0
-    examples: dict[str, str] = field(default_factory=dict)
-
-    def note(self, what: str, corpus: Corpus, line: int) -> None:
-        setattr(self, what, getattr(self, what) + 1)
-        self.examples.setdefault(what, f"{corpus}, line {line:,}")
-
-    def sentences(self) -> list[str]:
-        """What a person should know, if there is anything."""
-        said = {
-            "blank": "blank on one side, left out",
-            "too_long": "too long, left out",
-            "control": "with control characters, kept",
-        }
-        return [
-            f"{getattr(self, what):,} {meaning} (the first: {self.examples[what]})"
-            for what, meaning in said.items()
-            if getattr(self, what)
-        ]
-
-
-def check_paths(paths: Paths, option: str) -> tuple[Corpus, ...]:
+def check_paths(paths: Paths, option: str, reading: Reading = AS_IT_IS) -> tuple[Corpus, ...]:
     """What files a user names: files of pairs, and source files each followed by its target file; `file:2` has weight 2."""
     names = [str(paths)] if isinstance(paths, (str, os.PathLike)) else list(map(str, paths))
     if not names:
@@ -87,10 +65,10 @@ def check_paths(paths: Paths, option: str) -> tuple[Corpus, ...]:
     rest = iter(map(split_weight, names))
     for name, weight in rest:
         if len(names) == 1 or holds_pairs(name):
-            corpora.append(Corpus((name,), weight or 1.0))
+            corpora.append(Corpus((name,), weight or 1.0, reading))
             continue
         target, weight = check_target(name, weight, next(rest, None), option)
-        corpora.append(Corpus((name, target), weight))
+        corpora.append(Corpus((name, target), weight, reading))
     return tuple(corpora)
 
 
@@ -106,11 +84,15 @@ def split_weight(name: str) -> tuple[str, float | None]:
 
 
 def holds_pairs(name: str) -> bool:
-    """Told by the name, without what says that it is packed."""
+    return format_of(name) in READERS
+
+
+def format_of(name: str) -> str:
+    """How a name ends, without what says that it is packed."""
     lower = name.lower()
     for ending in PACKED:
         lower = lower.removesuffix(ending)
-    return lower.endswith(HOLDS_PAIRS)
+    return os.path.splitext(lower)[1]
 
 
 def check_target(
@@ -121,7 +103,7 @@ def check_target(
         raise OptionError(
             f"{option} takes files of pairs, and source files each followed by its target file, got {source} alone",
             hint=f"{option} pairs.tsv, or {option} pairs.de pairs.en, or several of them; the name of a file of pairs ends "
-            f"in {', '.join(HOLDS_PAIRS)}",
+            f"in {', '.join(READERS)}",
         )
     target, behind = following
     if os.path.realpath(source) == os.path.realpath(target):
@@ -145,108 +127,47 @@ def read_pairs(corpus: Corpus, counts: Counts) -> Iterator[tuple[int, Pair]]:
 
 
 def read_every_pair(corpus: Corpus, counts: Counts) -> Iterator[tuple[int, Pair | None]]:
-    """(line number, pair) of every line: a blank side is "", and None is what is too long to be held in memory.
+    """(line number, pair) of every line: a blank side is "", and None is what is too long to be held in memory or skipped.
 
-    Faults of the files themselves are collected and raised when their end is reached.
+    What a TMX or PO file holds beside its pairs is counted, but is no line of its own. Faults of the files themselves are
+    collected and raised when their end is reached.
     """
-    faults = Faults(corpus)
-    number = 0
-    for number, pair in read_columns(corpus, faults):
-        if pair is None:
-            counts.note("too_long", corpus, number)
-            yield number, None
+    faults, row = Faults(corpus), None
+    for row in read_rows(corpus):
+        if row.fault and (corpus.reading.bad_lines == "error" or not row.notes):
+            faults.add(row.fault)
             continue
-        pair = (pair[0] if pair[0].strip() else "", pair[1] if pair[1].strip() else "")
-        if not all(pair):
-            counts.note("blank", corpus, number)
-        else:
-            counts.pairs += 1
-            if any(map(CONTROL.search, pair)):
-                counts.note("control", corpus, number)
-        yield number, pair
+        count_row(row, corpus, counts)
+        if row.pair or not LINES_WITHOUT_A_PAIR.isdisjoint(row.notes):
+            yield row.line, row.pair
     faults.refuse()
-    if not number:
+    if row is None:
         raise InputError(f"a corpus must have at least one pair, got {corpus}: nothing in it")
 
 
-def read_columns(corpus: Corpus, faults: "Faults") -> Iterator[tuple[int, Pair | None]]:
-    return read_tsv(corpus.paths[0], faults) if len(corpus.paths) == 1 else read_two(corpus.paths, faults)
+LINES_WITHOUT_A_PAIR = {"too_long", "not_utf8", "no_pair"}
 
 
-class Faults:
-    """What is wrong with a file: collected, so that one run shows all of it."""
-
-    def __init__(self, corpus: Corpus) -> None:
-        self.corpus, self.count = corpus, 0
-        self.first: list[str] = []
-        self.hint: str | None = None
-
-    def add(self, error: InputError) -> None:
-        self.count += 1
-        self.hint = self.hint or error.hint
-        if len(self.first) < SHOWN:
-            self.first.append(error.message)
-
-    def refuse(self) -> None:
-        if self.count == 1:
-            raise InputError(self.first[0], self.hint)
-        if self.count:
-            more = f"\n  - and {self.count - SHOWN:,} more" if self.count > SHOWN else ""
-            listed = "".join(f"\n  - {message}" for message in self.first)
-            raise InputError(f"{self.corpus}: {self.count:,} faults{listed}{more}", self.hint)
+def count_row(row: Row, corpus: Corpus, counts: Counts) -> None:
+    if row.pair and row.pair[0] and row.pair[1]:
+        counts.pairs += 1
+        if CONTROL.search(row.pair[0]) or CONTROL.search(row.pair[1]):
+            counts.note("control", corpus, row.line)
+        notes = row.notes
+    else:
+        notes = ("blank",) if row.pair else row.notes
+    for what in notes:
+        counts.note(what, corpus, row.line)
 
 
-def read_tsv(path: str, faults: Faults) -> Iterator[tuple[int, Pair | None]]:
-    for number, line in enumerate(read_lines(path, 2 * MAX_LINE), 1):
-        if line is None:
-            yield number, None
-        elif not line.strip():
-            yield number, ("", "")
-        elif text := decoded(line, path, number, faults):
-            columns = text.split("\t")
-            if len(columns) == 2:
-                yield number, (columns[0], columns[1])
-            else:
-                faults.add(wrong_columns(path, number, len(columns)))
-
-
-def wrong_columns(path: str, number: int, count: int) -> InputError:
-    return InputError(
-        f"a line of a TSV file must be source TAB target, got {path}, line {number}: {count} "
-        + ("column" if count == 1 else "columns"),
-        hint="two files, one for each side, are given as: source-file target-file"
-        if count == 1
-        else f"the first two columns alone: cut -f 1,2 {path} > two-columns.tsv",
-    )
-
-
-def read_two(paths: Sequence[str], faults: Faults) -> Iterator[tuple[int, Pair | None]]:
-    """Both files in step. Two of unequal length are read to their ends: the message gives both counts."""
-    counts = [0, 0]
-    both = zip_longest(read_lines(paths[0]), read_lines(paths[1]), fillvalue=END_OF_FILE)
-    for number, lines in enumerate(both, 1):
-        counts = [number if line is not END_OF_FILE else count for line, count in zip(lines, counts, strict=True)]
-        if counts != [number, number]:
-            continue
-        source, target = lines
-        if source is None or target is None:
-            yield number, None
-            continue
-        left, right = decoded(source, paths[0], number, faults), decoded(target, paths[1], number, faults)
-        if left is not None and right is not None:
-            yield number, (left, right)
-    if counts[0] != counts[1]:
-        faults.add(
-            InputError(
-                f"source and target must have as many lines, got {counts[0]:,} in {paths[0]} and {counts[1]:,} in {paths[1]}",
-                hint="a line that is missing in one file shifts all that follow: find it before you cut the longer file",
-            )
-        )
-
-
-def decoded(line: bytes, path: str, number: int, faults: Faults) -> str | None:
-    try:
-        return decode_line(line, path, number)
-    except InputError as error:
-        faults.add(error)
-        return None
+def read_rows(corpus: Corpus) -> Iterator[Row]:
+    """Every row as its reader gives it; a side of nothing but blanks is ""."""
+    if len(corpus.paths) == 2:
+        rows = read_two(corpus.paths, corpus.reading)
+    else:
+        rows = READERS.get(format_of(corpus.paths[0]), read_tsv)(corpus.paths[0], corpus.reading)
+    for row in rows:
+        if row.pair and not (row.pair[0].strip() and row.pair[1].strip()):
+            source, target = row.pair
+            row = row._replace(pair=(source if source.strip() else "", target if target.strip() else ""))
+        yield row

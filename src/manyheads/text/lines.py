@@ -9,22 +9,22 @@ import os
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import BinaryIO, cast
 
 import zstandard
 
 from manyheads.errors import InputError
 
-__all__ = ["MAX_LINE", "decode_line", "read_lines"]
+__all__ = ["MAX_LINE", "decode_line", "looks_like_utf16", "open_text", "read_lines"]
 
 MAX_LINE = 1 << 20
 """Bytes. A longer line is no sentence; it is skipped, never held in memory."""
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
 NOT_TEXT = {
-    b"\xff\xfe": "UTF-16",
-    b"\xfe\xff": "UTF-16",
+    **dict.fromkeys(UTF16, "UTF-16"),
     b"PK\x03\x04": "a zip archive",
     b"\xfd7zXZ\x00": "xz",
     **{b"BZh%d1AY&SY" % level: "bzip2" for level in range(1, 10)},
@@ -34,9 +34,16 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 def read_lines(path: str, limit: int = MAX_LINE) -> Iterator[bytes | None]:
     """Each line without its "\\n" (or "\\r\\n"); None for a line of more than `limit` bytes."""
+    with open_text(path) as file:
+        yield from split_lines(file, limit)
+
+
+@contextmanager
+def open_text(path: str, utf16: bool = False) -> Iterator[BinaryIO]:
+    """The bytes of a text, unpacked. What cannot be read, there or later, is an InputError; UTF-16 is one unless allowed."""
     try:
         with open_file(path) as file:
-            yield from split_lines(unpacked(file, path), limit)
+            yield unpacked(file, path, utf16)
     except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
         raise InputError(f"a compressed file must be whole, got {path}: {error}") from None
     except OSError as error:
@@ -76,12 +83,13 @@ def where_from(path: str) -> str | None:
 # ── packed files ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def unpacked(file: io.BufferedReader, path: str) -> BinaryIO:
+def unpacked(file: io.BufferedReader, path: str, utf16: bool = False) -> BinaryIO:
     """The text of a file, told by its first bytes."""
     start = read_magic(file)
-    if start in NOT_TEXT:
+    if start in NOT_TEXT and not (utf16 and start in UTF16):
         raise InputError(
-            f"a text must be UTF-8, plain or packed by gzip or zstd, got {path}: it looks like {NOT_TEXT[start]}"
+            f"a text must be UTF-8, plain or packed by gzip or zstd, got {path}: it looks like {NOT_TEXT[start]}",
+            hint=from_utf16(path) if start in UTF16 else None,
         )
     whole = io.BufferedReader(PutBack(start, file), MAX_LINE)
     if start == GZIP:
@@ -147,9 +155,27 @@ class Unzstd(io.RawIOBase):
 def decode_line(line: bytes, path: str, number: int) -> str:
     """A line as text. Raises with file, line and byte if it is not UTF-8."""
     try:
-        return line.decode("utf-8")
+        text = line.decode("utf-8")
     except UnicodeDecodeError as error:
+        if looks_like_utf16(line):
+            raise utf16(path, number) from None
         raise InputError(
             f"a text must be UTF-8, got {path}, line {number}: byte 0x{line[error.start]:02x} at column {error.start + 1}",
             hint=f"if it is Western European: iconv -f WINDOWS-1252 -t UTF-8 {path} > utf8.txt",
         ) from None
+    if "\0" in text and looks_like_utf16(line):
+        raise utf16(path, number)
+    return text
+
+
+def looks_like_utf16(line: bytes) -> bool:
+    """A byte order mark, or a NUL beside every Latin letter: about every other byte. (A stray NUL is a control character.)"""
+    return line.startswith(UTF16) or (line.count(0) >= 4 and len(line) <= 3 * line.count(0) <= 2 * len(line))
+
+
+def utf16(path: str, number: int) -> InputError:
+    return InputError(f"a text must be UTF-8, got {path}, line {number}: it looks like UTF-16", hint=from_utf16(path))
+
+
+def from_utf16(path: str) -> str:
+    return f"iconv -f UTF-16 -t UTF-8 {path} > utf8.txt (UTF-16LE or UTF-16BE if it has no byte order mark)"

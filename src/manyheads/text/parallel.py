@@ -65,7 +65,7 @@ def prepare_parallel(
         forget_ids(folder)
         counts, dev_counts = Counts(), Counts()
         dev_pairs = read_dev(dev, dev_counts) if dev else []  # the small file first: its faults are found at once
-        spool = Spool(folder / "spool", counts, train)
+        spool = Spool(folder / "spool", counts, train, dev_pairs)
         if text not in (None, spool.digest):
             raise InputError(f"a run goes on with the data it began with, got other pairs in {named(train)}")
         if not dev:
@@ -136,7 +136,9 @@ def read_dev(corpora: Sequence[Corpus], counts: Counts) -> list[Pair]:
     """A development or test set: it is small, and held in memory."""
     pairs = [pair for corpus in corpora for _, pair in read_pairs(corpus, counts)]
     if not pairs:
-        raise InputError(f"there must be a pair to score, got none in {named(corpora)}: all are blank or too long")
+        raise InputError(
+            f"there must be a pair to score, got none in {named(corpora)}: {'; '.join(counts.sentences())}"
+        )
     return pairs
 
 

@@ -29,8 +29,9 @@ class Spool:
     digest   SHA-256 sum of the text
     """
 
-    def __init__(self, folder: Path, counts: Counts, corpora: Sequence[Corpus]) -> None:
+    def __init__(self, folder: Path, counts: Counts, corpora: Sequence[Corpus], dev: Sequence[Pair] = ()) -> None:
         self.folder, self.counts, self.corpora = folder, counts, corpora
+        self.dev = set(dev)
         self.held_out_below = 0
         folder.mkdir(exist_ok=True)
         try:
@@ -50,6 +51,8 @@ class Spool:
                     targets.write(right)
                     digest.update(left)
                     digest.update(right)
+                    if (source, target) in self.dev:
+                        self.counts.note("in_dev", corpus, line)
         return digest.hexdigest()
 
     def file(self, side: str) -> Path:

@@ -1,0 +1,111 @@
+"""`data check` and `data clean`, without the command line."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from manyheads.checking.clean import Cleaned, clean_into
+from manyheads.checking.examine import Rereadable, examine
+from manyheads.checking.examiner import Examiner
+from manyheads.checking.findings import FINDINGS
+from manyheads.checking.languages import Languages
+from manyheads.checking.lengths import PIECES, Pieces, Ratio
+from manyheads.checking.repeats import Overlap, Repeats
+from manyheads.checking.report import Lengths, Report
+from manyheads.checking.scripts import Scripts
+from manyheads.checking.texts import Texts
+from manyheads.errors import OptionError
+from manyheads.recipe import DataConfig
+from manyheads.storage import read_file
+from manyheads.text.corpus import Counts, Paths, Reading, check_paths, read_pairs
+from manyheads.text.vocabulary import Vocabulary
+
+__all__ = ["check_data", "clean_data"]
+
+Limits = Mapping[str, float]
+
+
+def check_data(
+    files: Paths,
+    *,
+    against: Paths | None = None,
+    model: str | Path | None = None,
+    source: str | None = None,
+    target: str | None = None,
+    examples: int = 2,
+) -> Report:
+    """Look for everything that may be the matter with pairs.
+
+    against          files whose pairs should not be among them: a development or test set
+    model            whose pieces are counted; without it, some are learnt
+    source, target   what the sides are called in JSONL and TMX files
+    """
+    reading = DataConfig(source=source, target=target, bad_lines="skip").reading
+    corpora = check_paths(files, "data check", reading)
+    pieces = Pieces(load_vocabulary(model) if model else None, limit_of("length"))
+    languages = Languages()
+    examiners: list[Examiner] = [
+        Texts(), Repeats(), Ratio(limit_of("ratio")), Scripts(), languages, pieces, *overlap(against, reading),
+    ]  # fmt: skip
+    looked_for = tuple(name for name in FINDINGS if name == "newline" or name in found_by(examiners))
+    report = Report(len(corpora), looked_for, examples, limits={name: limit_of(name) for name in ("length", "ratio")})
+    report.add(examine(Rereadable(corpora), examiners))
+    report.source, report.target = (Lengths.of(lengths, pieces.limit) for lengths in pieces.lengths)
+    report.pieces = f"of {model}" if model else f"byte pairs, {PIECES:,} at most, learnt from this data"
+    report.judges_sides = languages.told_apart
+    return report
+
+
+def clean_data(
+    files: Paths,
+    *,
+    out: Sequence[str],
+    removed: str | None = None,
+    drop: Limits,
+    fix: Collection[str] = (),
+    against: Paths | None = None,
+    model: str | Path | None = None,
+    source: str | None = None,
+    target: str | None = None,
+) -> Cleaned:
+    """Write the pairs that have none of the findings in `drop` ({"duplicate": 0, "ratio": 4}), and the others elsewhere."""
+    reading = DataConfig(source=source, target=target, bad_lines="skip").reading
+    corpora = check_paths(files, "data clean", reading)
+    if {"overlap", "seen"} & drop.keys() and not against:
+        raise OptionError("--drop overlap and --drop seen need to know with what, got no --against")
+    wanted = {*drop, *fix}
+    examiners: list[Examiner] = [
+        examiner
+        for examiner in (
+            Texts(), Repeats(), Ratio(drop.get("ratio", limit_of("ratio"))), Scripts(), Languages(), *overlap(against, reading),
+        )
+        if wanted.intersection(examiner.finds)
+    ]  # fmt: skip
+    if "length" in drop:
+        examiners.append(Pieces(load_vocabulary(model) if model else None, drop["length"]))
+    return clean_into(out, removed or f"{out[0]}.removed.tsv", corpora, examiners, drop, fix)
+
+
+def found_by(examiners: Sequence[Examiner]) -> set[str]:
+    return {name for examiner in examiners for name in examiner.finds}
+
+
+def limit_of(name: str) -> float:
+    return FINDINGS[name].limit or 0.0
+
+
+def overlap(against: Paths | None, reading: Reading) -> list[Overlap]:
+    """What there is to compare with must be readable to the last line: else an overlap might go unnoticed."""
+    if not against:
+        return []
+    corpora = check_paths(against, "--against", replace(reading, bad_lines="error"))
+    return [Overlap(pair for corpus in corpora for _, pair in read_pairs(corpus, Counts()))]
+
+
+def load_vocabulary(model: str | Path) -> Vocabulary:
+    from manyheads.modelfolder import TOKENIZER, find_model  # torch comes with it, and nothing else here needs it
+
+    place = find_model(model)
+    return Vocabulary.loads(
+        read_file(place, TOKENIZER, 64 << 20).decode("utf-8", errors="replace"), str(place / TOKENIZER)
+    )

@@ -1,0 +1,37 @@
+"""What an examiner is: it reads all pairs once to learn what is usual, and once more to judge each of them.
+
+N pairs of a block
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Bool
+
+from manyheads.text.rows import Pair
+
+__all__ = ["Examiner", "Verdicts"]
+
+Verdicts = Mapping[str, Bool[np.ndarray, " N"]]
+
+
+class Examiner(Protocol):
+    """One kind of question about pairs. It holds few of them, so that a corpus of any size can be examined."""
+
+    @property
+    def finds(self) -> Sequence[str]:
+        """Names of `FINDINGS`."""
+        ...
+
+    def learn(self, pairs: Sequence[Pair]) -> None:
+        """Look at a block of pairs; all blocks come once, in order."""
+        ...
+
+    def settle(self) -> None:
+        """All pairs have been seen: decide what is usual."""
+        ...
+
+    def judge(self, pairs: Sequence[Pair]) -> Verdicts:
+        """Which pairs of a block have what; the same blocks come again, in the same order."""
+        ...

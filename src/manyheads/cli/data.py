@@ -1,0 +1,128 @@
+"""`manyheads data`: what is the matter with a corpus, and a corpus without it."""
+
+import json
+import sys
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from manyheads.cli.options import Files, Json, Whole
+
+__all__ = ["app", "check", "clean"]
+
+app = App(
+    name="data",
+    help="""What is the matter with a corpus, and a corpus without it.
+
+```
+manyheads data check pairs.tsv --against test.tsv
+manyheads data clean pairs.tsv --out clean.tsv --drop duplicate,swapped,ratio=4
+```
+""",
+)
+
+Names = Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)]
+
+
+@app.command
+def check(
+    *files: str,
+    against: Files = (),
+    model: str | None = None,
+    source: str | None = None,
+    target: str | None = None,
+    examples: Whole = 2,
+    as_json: Json = False,
+) -> None:
+    """Look through pairs for all that may be the matter with them, and report it with counts and examples.
+
+    ```
+    manyheads data check pairs.tsv --against dev.tsv test.tsv
+    manyheads data check train.de train.en more.tmx --source de --target en --examples 5
+    ```
+
+    Parameters
+    ----------
+    files
+        Files of pairs (TSV, JSONL, TMX, PO), and source files each followed by its target file, as `train` takes them.
+    against
+        A development or test set: its pairs should not be in the files.
+    model
+        Count the pieces of this model's tokenizer (default: pieces learnt from the files).
+    source
+        What the source is called in JSONL (a key) and TMX (a language).
+    target
+        What the target is called.
+    examples
+        How many to show of each finding.
+    as_json
+        One JSON object: rows, pairs, pieces, lengths, sides_told_apart, findings.
+    """
+    from manyheads.checking.api import check_data
+    from manyheads.cli.datatable import print_report, working
+
+    with working("reading"):
+        report = check_data(
+            files, against=against or None, model=model, source=source, target=target, examples=examples
+        )
+    if as_json:
+        print(json.dumps(report.as_object(), ensure_ascii=False))  # noqa: T201
+    else:
+        print_report(files, report)
+
+
+@app.command
+def clean(
+    *files: str,
+    out: Files,
+    drop: Names = (),
+    fix: Names = (),
+    removed: str | None = None,
+    against: Files = (),
+    model: str | None = None,
+    source: str | None = None,
+    target: str | None = None,
+) -> None:
+    """Write the pairs that have none of the findings you name; those that have one go to a file of their own.
+
+    ```
+    manyheads data clean pairs.tsv --out clean.tsv --drop duplicate,same,swapped
+    manyheads data clean a.tsv b.jsonl --out clean.de.gz clean.en.gz --drop ratio=4,overlap --against test.tsv --fix space
+    ```
+
+    Rows that are no pair to learn from (blank, not UTF-8, …) are removed, too.
+
+    Parameters
+    ----------
+    files
+        Files of pairs (TSV, JSONL, TMX, PO), and source files each followed by its target file.
+    out
+        A TSV file, or a source file and a target file; packed if the name ends in .gz or .zst.
+    drop
+        Findings of `manyheads data check`, with commas between them; length and ratio take a limit: ratio=4.
+    fix
+        Mend instead of removing: control, invisible, space, swapped.
+    removed
+        Where the removed pairs go, as TSV: file, line, reason, source, target (default: OUT.removed.tsv).
+    against
+        What --drop overlap and --drop seen compare with.
+    model
+        Whose pieces --drop length counts (default: pieces learnt from the files).
+    source
+        What the source is called in JSONL (a key) and TMX (a language).
+    target
+        What the target is called.
+    """
+    from manyheads.checking.api import clean_data
+    from manyheads.checking.choices import check_outputs, parse_drop, parse_fix
+    from manyheads.cli.datatable import cleaned_lines, working
+
+    wanted, mended = parse_drop(drop), parse_fix(fix)
+    outputs = check_outputs(files, out, removed, wanted, mended)
+    with working("cleaning"):
+        cleaned = clean_data(
+            files, out=outputs[1:], removed=outputs[0], drop=wanted, fix=mended, against=against or None, model=model,
+            source=source, target=target,
+        )  # fmt: skip
+    for line in cleaned_lines(cleaned, outputs):
+        print(line, file=sys.stderr)  # noqa: T201

@@ -1,0 +1,36 @@
+"""Texts known by 64 bits each: whether one was met before can be told of millions without holding any.
+
+That two of ten million differing texts share a hash has a chance of three in a million.
+"""
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+
+import numpy as np
+from jaxtyping import UInt64
+
+from manyheads.text.rows import Pair
+
+__all__ = ["KnownPairs", "hash_pair", "hash_text", "hash_texts"]
+
+
+def hash_text(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode("utf-8"), digest_size=8).digest(), "little")
+
+
+def hash_pair(pair: Pair) -> int:
+    return hash_text("\n".join(pair))  # no side has a newline
+
+
+def hash_texts(texts: Sequence[str]) -> UInt64[np.ndarray, " N"]:
+    return np.fromiter(map(hash_text, texts), np.uint64, len(texts))
+
+
+class KnownPairs:
+    """A set of pairs, for one question: is this pair, exactly, in it?"""
+
+    def __init__(self, pairs: Iterable[Pair]) -> None:
+        self.hashes = set(map(hash_pair, pairs))
+
+    def __contains__(self, pair: Pair) -> bool:
+        return hash_pair(pair) in self.hashes

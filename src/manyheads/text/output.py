@@ -1,0 +1,50 @@
+"""Lines of text into files that appear whole, packed as their names say."""
+
+import gzip
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import BinaryIO, cast
+
+import zstandard
+
+from manyheads.errors import SaveError
+from manyheads.storage import sync_file
+
+__all__ = ["line_writer"]
+
+
+@contextmanager
+def line_writer(path: str) -> Iterator[Callable[[str], object]]:
+    """Takes lines without their newline. The file is there when all of them are written; pipes and devices are written as it goes."""
+    plain = not os.path.exists(path) or os.path.isfile(path)
+    folder, name = os.path.split(path)
+    place = os.path.join(folder, f".{name}.writing") if plain else path
+    try:
+        with open(place, "wb") as file:
+            with packed(file, path) as packing:
+                yield lambda line: packing.write(f"{line}\n".encode())
+            if plain:
+                sync_file(file)
+        if plain:
+            os.replace(place, path)
+    except BaseException as error:
+        if plain:
+            with suppress(OSError):
+                os.unlink(place)
+        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+            raise SaveError(f"{path} could not be written: {error.strerror or error}") from None
+        raise
+
+
+@contextmanager
+def packed(file: BinaryIO, path: str) -> Iterator[BinaryIO]:
+    """Equal lines give equal bytes: neither a time nor a name goes into the file."""
+    if path.lower().endswith(".gz"):
+        with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packing:
+            yield cast(BinaryIO, packing)
+    elif path.lower().endswith(".zst"):
+        with zstandard.ZstdCompressor(write_checksum=True).stream_writer(file, closefd=False) as packing:
+            yield cast(BinaryIO, packing)
+    else:
+        yield file

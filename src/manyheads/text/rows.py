@@ -1,0 +1,98 @@
+"""What every reader of a corpus gives, whatever the format: rows. A row is a pair, or the reason why there is none."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from manyheads.errors import InputError
+from manyheads.text.lines import MAX_LINE, decode_line, looks_like_utf16, read_lines
+
+__all__ = ["HOW_TO_NAME", "BadLines", "Pair", "Reading", "Row", "bad_row", "decode", "read_line_rows", "segment_row"]
+
+Pair = tuple[str, str]
+BadLines = Literal["error", "skip", "replace"]
+HOW_TO_NAME = "by data.source and data.target of a recipe, and by --source and --target of `manyheads data`"
+SHOWN = 200
+"""Characters of a bad row that are kept to be shown."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files are read: `data.source`, `data.target` and `data.bad_lines` of a recipe.
+
+    source, target   what the sides are called in files that name them: keys of JSONL, languages of TMX
+    bad_lines        "error": refuse a file with lines that cannot be read; "skip" them; "replace" the bytes that are not UTF-8
+    """
+
+    source: str | None = None
+    target: str | None = None
+    bad_lines: BadLines = "error"
+
+
+class Row(NamedTuple):
+    """
+    line    where it begins, counted from 1
+    pair    source and target, each one line; None if there is none
+    notes   fields of `Counts` that count it: why there is no pair, or what is odd about the one there is
+    fault   what to say of a row that cannot be read; without a note it makes the whole file unusable
+    text    the beginning of what could not be read
+    """
+
+    line: int
+    pair: Pair | None
+    notes: tuple[str, ...] = ()
+    fault: InputError | None = None
+    text: str = ""
+
+
+def bad_row(line: int, note: str, fault: InputError, text: str | bytes) -> Row:
+    shown = text[:SHOWN].decode("utf-8", errors="replace") if isinstance(text, bytes) else text[:SHOWN]
+    return Row(line, None, (note,), fault, shown)
+
+
+def read_line_rows(path: str, reading: Reading, limit: int, parse: Callable[[int, str], Row]) -> Iterator[Row]:
+    """Rows of a format that has one a line. `parse` is given text that is not blank; what it refuses is no pair."""
+    for number, line in enumerate(read_lines(path, limit), 1):
+        if line is None:
+            yield Row(number, None, ("too_long",))
+        elif not line.strip():
+            yield Row(number, ("", ""))
+        else:
+            yield line_row(line, path, number, reading, parse)
+
+
+def line_row(line: bytes, path: str, number: int, reading: Reading, parse: Callable[[int, str], Row]) -> Row:
+    try:
+        text, notes = decode(line, path, number, reading)
+    except InputError as error:
+        return bad_row(number, "not_utf8", error, line)
+    try:
+        row = parse(number, text)
+    except InputError as error:
+        return bad_row(number, "no_pair", error, text)
+    return row._replace(notes=notes + row.notes) if notes else row
+
+
+def decode(line: bytes, path: str, number: int, reading: Reading) -> tuple[str, tuple[str, ...]]:
+    """Text and what to note about it. What is not UTF-8 raises, or is replaced; UTF-16 has nothing that could be saved."""
+    try:
+        return decode_line(line, path, number), ()
+    except InputError:
+        if reading.bad_lines != "replace" or looks_like_utf16(line):
+            raise
+        return line.decode("utf-8", errors="replace"), ("replaced",)
+
+
+def segment_row(line: int, source: str, target: str) -> Row:
+    """A pair from a format whose segments may have several lines: each becomes one line, within the bounds of one."""
+    if any(len(side) > MAX_LINE or len(side.encode("utf-8")) > MAX_LINE for side in (source, target)):
+        return Row(line, None, ("too_long",))
+    pair = one_line(source), one_line(target)
+    return Row(line, pair, ("newline",) if pair != (source, target) else ())
+
+
+def one_line(text: str) -> str:
+    """A newline and the blanks around it become one space; at an end, nothing."""
+    if "\n" not in text:
+        return text
+    return " ".join(filter(None, (part.strip(" \t\r") for part in text.split("\n"))))

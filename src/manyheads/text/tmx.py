@@ -1,0 +1,167 @@
+"""Pairs from TMX (1.1 to 1.4b), the XML of translation memories, read in a stream by expat.
+
+A unit gives one pair: the first text in each of the two languages. Which these are, the recipe says; if it does not, the
+header's `srclang` is the source and the only other language the target. "en" matches "en-US".
+Nothing is fetched, and entities of a file's own making are refused: a few lines of them can become gigabytes.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import BinaryIO
+from xml.parsers import expat
+
+from manyheads.errors import InputError, nearest
+from manyheads.text.lines import MAX_LINE, open_text
+from manyheads.text.rows import HOW_TO_NAME, Reading, Row, segment_row
+
+__all__ = ["read_tmx"]
+
+CODES = {"bpt", "ept", "it", "ph", "ut"}
+"""Elements whose content is formatting of some program, not text."""
+
+CHUNK = 1 << 16
+LONGEST_TAG = 4 * MAX_LINE
+DEEPEST = 100
+ALL = "*all*"
+
+Languages = tuple[str, str]
+
+
+def read_tmx(path: str, reading: Reading) -> Iterator[Row]:
+    units = Units(path, (reading.source, reading.target) if reading.source and reading.target else None)
+    with open_text(path, utf16=True) as file:
+        yield from units.read(file)
+    if fault := units.language_fault():
+        yield Row(1, None, fault=fault)
+
+
+class Units:
+    """The state of a parser on its way through a file, and the rows that are ready."""
+
+    def __init__(self, path: str, languages: Languages | None) -> None:
+        self.path, self.wanted = path, languages
+        self.named = languages is not None
+        self.declared = ALL  # header's srclang
+        self.found: Counter[str] = Counter()
+        self.ready: list[Row] = []
+        self.depth = self.hidden = self.line = self.pairs = 0
+        self.unit: list[tuple[str, str]] = []  # (language, text)
+        self.language = ""
+        self.segment: list[str] | None = None
+        self.size = 0
+        self.parser = expat.ParserCreate()
+        self.parser.buffer_text = True
+        self.parser.StartElementHandler = self.start
+        self.parser.EndElementHandler = self.end
+        self.parser.CharacterDataHandler = self.text
+        self.parser.EntityDeclHandler = self.refuse_entity
+        self.parser.SkippedEntityHandler = self.refuse_skipped
+
+    def read(self, file: BinaryIO) -> Iterator[Row]:
+        fed = 0
+        try:
+            while chunk := file.read(CHUNK):
+                fed += len(chunk)
+                self.parser.Parse(chunk, False)
+                if fed - self.parser.CurrentByteIndex > LONGEST_TAG:
+                    raise self.fault(f"must have tags of at most {LONGEST_TAG:,} bytes", "a longer one")
+                yield from self.ready
+                self.ready.clear()
+            self.parser.Parse(b"", True)
+        except (expat.ExpatError, LookupError, ValueError) as error:  # an encoding that nobody knows is a LookupError
+            if isinstance(error, InputError):
+                raise
+            raise self.fault("must be well-formed XML", str(error).partition(": line ")[0]) from None
+        yield from self.ready
+
+    def fault(self, rule: str, got: str, hint: str | None = None) -> InputError:
+        return InputError(f"a TMX file {rule}, got {self.path}, line {self.parser.CurrentLineNumber}: {got}", hint)
+
+    # ── what expat calls ──
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        self.depth += 1
+        if self.depth == 1 and name != "tmx":
+            raise self.fault("must begin with <tmx>", f"<{name[:40]}>")
+        if self.depth > DEEPEST:
+            raise self.fault(f"must have elements at most {DEEPEST} deep", "more")
+        if self.segment is not None:
+            self.hidden += bool(self.hidden) or name in CODES
+        elif name == "header":
+            self.declared = attributes.get("srclang", ALL)
+        elif name == "tu":
+            self.unit, self.line = [], self.parser.CurrentLineNumber
+        elif name == "tuv":
+            self.language = attributes.get("xml:lang", attributes.get("lang", ""))
+        elif name == "seg":
+            self.segment, self.size = [], 0
+
+    def text(self, text: str) -> None:
+        if self.segment is not None and not self.hidden and self.size <= MAX_LINE:
+            self.size += len(text)
+            self.segment.append(text)
+
+    def end(self, name: str) -> None:
+        self.depth -= 1
+        if name == "seg" and self.segment is not None:
+            self.unit.append((self.language, "".join(self.segment)))
+            self.segment = None
+        elif self.segment is not None:
+            self.hidden = max(0, self.hidden - 1)
+        elif name == "tu":
+            self.end_unit()
+
+    def refuse_entity(self, name: str, *rest: object) -> None:
+        raise self.fault("must declare no entities", f"{name[:40]!r}", "write the characters themselves, or &#160;")
+
+    def refuse_skipped(self, name: str, is_parameter: bool) -> None:
+        if not is_parameter:  # those are of the DTD alone
+            raise self.fault(
+                "must use no entities but those of XML", f"&{name[:40]};", "write the character itself, or &#160;"
+            )
+
+    # ── units ──
+
+    def end_unit(self) -> None:
+        self.found.update({language_of(tag) for tag, _ in self.unit})
+        self.wanted = self.wanted or self.two_languages()
+        if self.wanted is None:
+            return
+        source, target = ([text for tag, text in self.unit if matches(wanted, tag)] for wanted in self.wanted)
+        if not source or not target:
+            self.ready.append(Row(self.line, None, ("incomplete",)))
+            return
+        self.pairs += 1
+        self.ready.append(segment_row(self.line, source[0], target[0]))
+        self.ready += [Row(self.line, None, ("alternatives",))] * (len(source) + len(target) - 2)
+
+    def two_languages(self) -> Languages | None:
+        """As soon as the second has been seen: the header's language, and the other."""
+        source = language_of(self.declared)
+        others = [language for language in self.found if language != source]
+        return (source, others[0]) if source in self.found and len(others) == 1 else None
+
+    def language_fault(self) -> InputError | None:
+        """What nobody could know before the end of the file."""
+        listed = ", ".join(f"{language!r} ({count:,})" for language, count in sorted(self.found.items()))
+        got = f"got {self.path}: {listed or 'no unit at all'}"
+        if self.named and self.wanted and not self.pairs and self.found:
+            missing = [name for name in self.wanted if language_of(name) not in self.found]
+            near = nearest(missing[0].lower(), self.found) if missing else None
+            return InputError(f"a TMX file must have units in {self.wanted[0]!r} and {self.wanted[1]!r}, {got}", near)
+        if not self.named and self.found and (self.wanted is None or len(self.found) > 2):
+            return InputError(
+                f"a TMX file without named languages must have two, and a srclang that is one of them, {got}",
+                hint=f"they are named {HOW_TO_NAME}",
+            )
+        return None
+
+
+def language_of(tag: str) -> str:
+    """The language of a tag, without region and script: "en" of "en-US"."""
+    return tag.lower().replace("_", "-").partition("-")[0]
+
+
+def matches(wanted: str, tag: str) -> bool:
+    wanted, tag = (name.lower().replace("_", "-") for name in (wanted, tag))
+    return tag == wanted or tag.startswith(f"{wanted}-")
