@@ -84,6 +84,9 @@ class TrainConfig(Section):
     weight_decay     of matrices, a step times the rate
     clip             the gradient's norm, at most; 0 = any
     smoothing        share of the probability that label smoothing spreads over the vocabulary
+    simcut           weight α of SimCut: the prediction should stay when words are cut out of the pair; 0 = off
+    cut              share of the words that SimCut cuts out, of source and target
+    rdrop            weight α of R-Drop: the prediction should stay under another dropout; 0 = off
     ema              decay of the moving average of the weights, which is then the model; 0 = none
     average          checkpoints, the last ones, whose mean is the model (if there is no moving average)
     validate_every   steps (default: a twentieth of the run)
@@ -109,6 +112,9 @@ class TrainConfig(Section):
     weight_decay: float = between(0, 10, default=0.0)
     clip: float = between(0, 1e9, default=1.0)
     smoothing: float = between(0, 0.99, default=0.1)
+    simcut: float = between(0, 1_000, default=0.0)
+    cut: float = between(0, 0.99, default=0.05)
+    rdrop: float = between(0, 1_000, default=0.0)
     ema: float = between(0, 0.999999, default=0.0)
     average: int = between(1, 1_000, default=1)
     validate_every: int | None = between(1, 1_000_000_000, default=None)
@@ -124,6 +130,8 @@ class TrainConfig(Section):
     def rules(self) -> Iterator[str]:
         if self.ema and self.average > 1:
             yield f"the model is the moving average or the mean of checkpoints, got ema = {self.ema} and average = {self.average}"
+        if self.simcut and self.rdrop:
+            yield f"a model learns with SimCut or with R-Drop, got simcut = {self.simcut} and rdrop = {self.rdrop}"
 
 
 @dataclass(frozen=True)
@@ -320,6 +328,10 @@ def rules_between_sections(recipe: Recipe) -> Iterator[str]:
             f"learned positions must reach to the end of the longest sentence, got model.max_length = {model.max_length} "
             f"and data.max_length = {longest}"
         )
+    if recipe.train.rdrop and not (
+        model.dropout or model.attention_dropout or model.feedforward_dropout or model.drop_path
+    ):
+        yield f"R-Drop compares two dropouts, got train.rdrop = {recipe.train.rdrop} and no dropout in [model]"
     source, target = recipe.data.tokenizers
     if recipe.model.tie == "all" and source != target:
         yield (
