@@ -77,6 +77,7 @@ class TrainConfig(Section):
     steps            updates, instead of epochs
     tokens           of either side of a batch, padding included
     accumulate       parts a batch is computed in, one after the other, to save memory; the gradient is the same
+    optimizer        "adamw", or "muon" for the hidden matrices and AdamW for all else
     rate             the highest learning rate
     warmup           steps until the rate is reached; never more than a tenth of the run
     schedule         what the rate does then: fall with the "inverse-sqrt" of the step, as a "cosine" to 0 at the end, or stay
@@ -106,6 +107,7 @@ class TrainConfig(Section):
     steps: int | None = between(1, 1_000_000_000, default=None)
     tokens: int = between(1, 1_000_000_000, default=25_000)
     accumulate: int = between(1, 10_000, default=1)
+    optimizer: Literal["adamw", "muon"] = "adamw"
     rate: float = between(0, 100, default=7e-4)
     warmup: int = between(0, 1_000_000_000, default=4_000)
     schedule: Literal["inverse-sqrt", "cosine", "stable-decay"] = "inverse-sqrt"
@@ -130,6 +132,8 @@ class TrainConfig(Section):
     def rules(self) -> Iterator[str]:
         if self.ema and self.average > 1:
             yield f"the model is the moving average or the mean of checkpoints, got ema = {self.ema} and average = {self.average}"
+        if self.optimizer == "muon" and self.shard:
+            yield "Muon needs whole matrices, got optimizer = 'muon' and shard = true"
         if self.simcut and self.rdrop:
             yield f"a model learns with SimCut or with R-Drop, got simcut = {self.simcut} and rdrop = {self.rdrop}"
 

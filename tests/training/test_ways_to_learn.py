@@ -10,6 +10,7 @@ from training.corpus import TINY, write_pairs
 WAYS = {
     "simcut": {"train.simcut": 3.0, "train.cut": 0.1},
     "rdrop": {"train.rdrop": 5.0},
+    "muon": {"train.optimizer": "muon", "train.weight_decay": 0.1},
 }
 
 
