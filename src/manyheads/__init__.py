@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Averaged", "InputError", "ManyheadsError", "MultiHeadAttention", "OptionError", "Recipe", "SaveError", "Scores", "Search",
-    "TensorError", "Trained", "TrainingError", "Transformer", "TransformerConfig", "Translation", "Translator",
-    "attention", "average_models", "evaluate", "load_recipe", "recipe_names", "score", "train", "transformer_cost",
+    "Averaged", "InputError", "ManyheadsError", "MultiHeadAttention", "OptionError", "Recipe", "SaveError", "Scores",
+    "Search", "TensorError", "Trained", "TrainingError", "Transformer", "TransformerConfig", "Translation",
+    "Translator", "attention", "average_models", "evaluate", "load_recipe", "recipe_names", "score", "train",
+    "transformer_cost",
 ]  # fmt: skip
 
 __getattr__ = lazy(

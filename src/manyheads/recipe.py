@@ -100,6 +100,7 @@ class TrainConfig(Section):
     shard            among several processes, share out weights, gradients and the optimizer's state: for models that do not
                      fit on one device; slower
     precision        "bf16" or "fp32" ("auto": bf16 where the device is good at it)
+    tensorboard      write the curves for TensorBoard, too, to tensorboard/ in the folder of the run
     seed             of everything random
     """
 
@@ -127,6 +128,7 @@ class TrainConfig(Section):
     freeze: str = ""
     shard: bool = False
     precision: Literal["auto", "bf16", "fp32"] = "auto"
+    tensorboard: bool = False
     seed: int = between(0, 2**32 - 1, default=1)
 
     def rules(self) -> Iterator[str]:
