@@ -28,17 +28,21 @@ if TYPE_CHECKING:
     from manyheads.nn.multihead import MultiHeadAttention as MultiHeadAttention
     from manyheads.training.api import Trained as Trained
     from manyheads.training.api import train as train
+    from manyheads.training.soup import Averaged as Averaged
+    from manyheads.training.soup import average_models as average_models
 
 __version__ = "0.1.0"
 __all__ = [
-    "InputError", "ManyheadsError", "MultiHeadAttention", "OptionError", "Recipe", "SaveError", "Scores", "Search",
-    "TensorError", "Trained", "TrainingError", "Transformer", "TransformerConfig", "Translation", "Translator",
-    "attention", "evaluate", "load_recipe", "recipe_names", "score", "train", "transformer_cost",
+    "Averaged", "InputError", "ManyheadsError", "MultiHeadAttention", "OptionError", "Recipe", "SaveError", "Scores",
+    "Search", "TensorError", "Trained", "TrainingError", "Transformer", "TransformerConfig", "Translation",
+    "Translator", "attention", "average_models", "evaluate", "load_recipe", "recipe_names", "score", "train",
+    "transformer_cost",
 ]  # fmt: skip
 
 __getattr__ = lazy(
     __name__,
     {
+        "Averaged": "manyheads.training.soup",
         "MultiHeadAttention": "manyheads.nn.multihead",
         "Scores": "manyheads.evaluation.scores",
         "Search": "manyheads.decoding.options",
@@ -48,6 +52,7 @@ __getattr__ = lazy(
         "Translation": "manyheads.decoding.translator",
         "Translator": "manyheads.decoding.translator",
         "attention": "manyheads.nn.attention",
+        "average_models": "manyheads.training.soup",
         "evaluate": "manyheads.evaluation.api",
         "score": "manyheads.evaluation.api",
         "train": "manyheads.training.api",

@@ -32,10 +32,12 @@ __all__ = [
     "TOKENIZER",
     "bundled",
     "bundled_models",
+    "check_new",
     "dump_recipe",
     "dump_weights",
     "find_model",
     "load_model",
+    "load_weights",
     "save_model",
 ]
 
@@ -96,14 +98,19 @@ def save_model(
     folder: str | Path, model: Transformer, vocabulary: Vocabulary, recipe: Recipe, store: str = "fp32"
 ) -> None:
     """A model folder of its own, for others: weights as "fp32", "fp16" or "int8", no checkpoints, no log."""
-    if Path(folder).exists():
-        raise OptionError(f"a model is saved to a new folder, got {folder}: it is there already")
+    check_new(folder)
     files = {
         RECIPE: dump_recipe(recipe),
         TOKENIZER: vocabulary.dumps().encode(),
         MODEL: dump_weights(model.state_dict(), store),
     }
     write_folder(Path(folder), files)
+
+
+def check_new(folder: str | Path) -> None:
+    """Nothing is written over."""
+    if Path(folder).exists():
+        raise OptionError(f"a model is saved to a new folder, got {folder}: it is there already")
 
 
 def largest(model: Transformer) -> int:

@@ -91,6 +91,7 @@ class TrainConfig(Section):
     steps            updates, instead of epochs
     tokens           of either side of a batch, padding included
     accumulate       parts a batch is computed in, one after the other, to save memory; the gradient is the same
+    optimizer        "adamw", or "muon" for the hidden matrices and AdamW for all else
     rate             the highest learning rate
     warmup           steps until the rate is reached; never more than a tenth of the run
     schedule         what the rate does then: fall with the "inverse-sqrt" of the step, as a "cosine" to 0 at the end, or stay
@@ -98,6 +99,9 @@ class TrainConfig(Section):
     weight_decay     of matrices, a step times the rate
     clip             the gradient's norm, at most; 0 = any
     smoothing        share of the probability that label smoothing spreads over the vocabulary
+    simcut           weight α of SimCut: the prediction should stay when words are cut out of the pair; 0 = off
+    cut              share of the words that SimCut cuts out, of source and target
+    rdrop            weight α of R-Drop: the prediction should stay under another dropout; 0 = off
     ema              decay of the moving average of the weights, which is then the model; 0 = none
     average          checkpoints, the last ones, whose mean is the model (if there is no moving average)
     validate_every   steps (default: a twentieth of the run)
@@ -110,6 +114,7 @@ class TrainConfig(Section):
     shard            among several processes, share out weights, gradients and the optimizer's state: for models that do not
                      fit on one device; slower
     precision        "bf16" or "fp32" ("auto": bf16 where the device is good at it)
+    tensorboard      write the curves for TensorBoard, too, to tensorboard/ in the folder of the run
     seed             of everything random
     """
 
@@ -117,12 +122,16 @@ class TrainConfig(Section):
     steps: int | None = between(1, 1_000_000_000, default=None)
     tokens: int = between(1, 1_000_000_000, default=25_000)
     accumulate: int = between(1, 10_000, default=1)
+    optimizer: Literal["adamw", "muon"] = "adamw"
     rate: float = between(0, 100, default=7e-4)
     warmup: int = between(0, 1_000_000_000, default=4_000)
     schedule: Literal["inverse-sqrt", "cosine", "stable-decay"] = "inverse-sqrt"
     weight_decay: float = between(0, 10, default=0.0)
     clip: float = between(0, 1e9, default=1.0)
     smoothing: float = between(0, 0.99, default=0.1)
+    simcut: float = between(0, 1_000, default=0.0)
+    cut: float = between(0, 0.99, default=0.05)
+    rdrop: float = between(0, 1_000, default=0.0)
     ema: float = between(0, 0.999999, default=0.0)
     average: int = between(1, 1_000, default=1)
     validate_every: int | None = between(1, 1_000_000_000, default=None)
@@ -133,11 +142,16 @@ class TrainConfig(Section):
     freeze: str = ""
     shard: bool = False
     precision: Literal["auto", "bf16", "fp32"] = "auto"
+    tensorboard: bool = False
     seed: int = between(0, 2**32 - 1, default=1)
 
     def rules(self) -> Iterator[str]:
         if self.ema and self.average > 1:
             yield f"the model is the moving average or the mean of checkpoints, got ema = {self.ema} and average = {self.average}"
+        if self.optimizer == "muon" and self.shard:
+            yield "Muon needs whole matrices, got optimizer = 'muon' and shard = true"
+        if self.simcut and self.rdrop:
+            yield f"a model learns with SimCut or with R-Drop, got simcut = {self.simcut} and rdrop = {self.rdrop}"
 
 
 @dataclass(frozen=True)
@@ -334,6 +348,10 @@ def rules_between_sections(recipe: Recipe) -> Iterator[str]:
             f"learned positions must reach to the end of the longest sentence, got model.max_length = {model.max_length} "
             f"and data.max_length = {longest}"
         )
+    if recipe.train.rdrop and not (
+        model.dropout or model.attention_dropout or model.feedforward_dropout or model.drop_path
+    ):
+        yield f"R-Drop compares two dropouts, got train.rdrop = {recipe.train.rdrop} and no dropout in [model]"
     source, target = recipe.data.tokenizers
     if recipe.model.tie == "all" and source != target:
         yield (

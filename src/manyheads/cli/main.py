@@ -11,6 +11,7 @@ import sys
 from cyclopts import App, CycloptsError
 
 from manyheads import __version__
+from manyheads.cli.average import average
 from manyheads.cli.data import app as data
 from manyheads.cli.demo import demo
 from manyheads.cli.evaluate import evaluate
@@ -36,7 +37,7 @@ echo "Ein Hund schläft." | manyheads translate de-en
 ```
 """,
 )
-for verb in (demo, train, translate, evaluate, score, data, flops, recipes):
+for verb in (demo, train, translate, evaluate, score, data, average, flops, recipes):
     app.command(verb)
 
 

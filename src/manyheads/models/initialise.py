@@ -16,6 +16,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from manyheads.models.matrices import matrices_of
 from manyheads.nn import Additive, Decoder, Encoder, FeedForward, LearnedPositions, MultiHeadAttention, PreNorm
 
 __all__ = ["initialise"]
@@ -26,12 +27,9 @@ def initialise(model: nn.Module) -> None:
     """Set every parameter of a model built from `manyheads.nn`."""
     for module in model.modules():
         match module:
-            case MultiHeadAttention():
-                xavier(module.input.weight.split(module.sizes))
-                xavier([module.output.weight])
-            case FeedForward():
-                xavier(module.up.weight.chunk(module.activation.inputs))
-                xavier([module.down.weight])
+            case MultiHeadAttention() | FeedForward():
+                for matrix, rows in matrices_of(module):
+                    xavier(matrix.split(rows))
             case nn.Embedding():
                 nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
             case nn.LayerNorm() | nn.RMSNorm() | Additive():

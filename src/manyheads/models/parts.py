@@ -31,7 +31,10 @@ __all__ = ["Embed", "build_decoder", "build_encoder"]
 
 
 class Embed(nn.Module):
-    """Words × √D, positions added, dropout. The table of words is handed in: source and target may share it."""
+    """Words × √D, positions added, dropout. The table of words is handed in: source and target may share it.
+
+    Whatever gives a vector for each id may be a table: SimCut hands in one with holes.
+    """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -39,7 +42,9 @@ class Embed(nn.Module):
         self.positions = build_positions(config)
         self.dropout = Dropout(config.dropout) if config.dropout else unchanged
 
-    def forward(self, words: nn.Embedding, ids: Int[Tensor, "*batch"], layout: Layout) -> Float[Tensor, "*batch D"]:
+    def forward(
+        self, words: Callable[[Tensor], Tensor], ids: Int[Tensor, "*batch"], layout: Layout
+    ) -> Float[Tensor, "*batch D"]:
         return self.dropout(self.positions(words(ids) * self.scale, layout))
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -23,6 +22,7 @@ from manyheads.evaluation.scores import Scores, score_outputs
 from manyheads.modelfolder import RECIPE, TOKENIZER
 from manyheads.models.transformer import Transformer
 from manyheads.recipe import Recipe
+from manyheads.tasks.consistency import choose_loss
 from manyheads.tasks.task import Sample, Say, Validation
 from manyheads.team import ALONE, Team
 from manyheads.text.batches import BatchPlan
@@ -42,7 +42,7 @@ from manyheads.text.shards import Sequences
 from manyheads.text.tokenizer import BEGIN, END, PADDING, BytePairs, Tokenizer
 from manyheads.text.vocabulary import Vocabulary, train_vocabulary
 
-__all__ = ["PairBatch", "Task", "smoothed_loss"]
+__all__ = ["PairBatch", "Task"]
 
 Lines = Callable[[], Iterable[str]]
 
@@ -95,6 +95,7 @@ class Task:
             [(pairs, weight) for _, pairs, weight in data.corpora],
         )  # fmt: skip
         self.batches_per_epoch, self.fingerprint = self.plan.batches, data.fingerprint
+        self.summed_loss = choose_loss(recipe.train)
 
     @classmethod
     def prepare(
@@ -145,7 +146,7 @@ class Task:
         )
 
     def loss(self, model: nn.Module, batch: PairBatch) -> Float[Tensor, ""]:
-        return smoothed_loss(model(batch.source, batch.target), batch.labels, self.recipe.train.smoothing)
+        return self.summed_loss(model, batch.source, batch.target, batch.labels)
 
     def close(self) -> None:
         forget_ids(self.folder)
@@ -221,13 +222,6 @@ def describe(data: Parallel, vocabulary: Vocabulary, translated: int, say: Say) 
 
 def listed(sentences: list[str]) -> str:
     return "".join(f"\n  {sentence}" for sentence in sentences)
-
-
-def smoothed_loss(logits: Float[Tensor, "B T W"], labels: Int[Tensor, "B T"], smoothing: float) -> Float[Tensor, ""]:
-    """Summed cross-entropy; a share of the probability is spread over the vocabulary."""
-    return F.cross_entropy(
-        logits.flatten(0, 1).float(), labels.flatten(), ignore_index=PADDING, label_smoothing=smoothing, reduction="sum"
-    )
 
 
 def spread_pairs(pairs: list[Pair], most: int) -> list[Pair]:

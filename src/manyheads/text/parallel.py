@@ -87,7 +87,7 @@ def prepare_parallel(
             "corpora": [[str(corpus), pairs, corpus.weight] for corpus, pairs in zip(train, kept, strict=True)],
             "stored": {name: sha256(str((spool.folder if name in IDS else folder) / name)) for name in (*IDS, *DEV)},
         }
-        replace_file(folder / READY, json.dumps(ready).encode())
+        replace_file(folder / READY, json.dumps({**ready, "sum": sum_of(ready)}).encode())
         for name in IDS:
             os.replace(spool.folder / name, folder / name)
         spool.remove()
@@ -105,7 +105,7 @@ def open_parallel(folder: Path, vocabulary: Vocabulary) -> Parallel:
         Counts(**ready["train"]),
         Counts(**ready["dev"]),
         ready["held_out"],
-        hashlib.sha256(json.dumps([ready["text"], ready["corpora"]]).encode()).hexdigest(),
+        sum_of([ready["text"], ready["corpora"]]),
     )
 
 
@@ -113,9 +113,13 @@ def read_ready(folder: Path) -> dict[str, Any]:
     """What was said of the data when it was made ready; nothing if it never was, or if that is damaged."""
     try:
         ready = json.loads((folder / READY).read_bytes())
-        return ready if ready.keys() >= {"train", "dev", "held_out", "files", "text", "corpora", "stored"} else {}
-    except (OSError, ValueError, AttributeError, RecursionError):
+        return ready if ready.pop("sum", None) == sum_of(ready) else {}
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
         return {}
+
+
+def sum_of(stored: Any) -> str:
+    return hashlib.sha256(json.dumps(stored).encode()).hexdigest()
 
 
 def is_prepared(folder: Path) -> bool:

@@ -26,6 +26,7 @@ from manyheads.training.session import Session
 from manyheads.training.show import Show, metrics_line
 from manyheads.training.signals import listen
 from manyheads.training.state import State
+from manyheads.training.tensorboard import tensorboard_listener
 from manyheads.training.tuning import FINETUNE, SETS, Base, comparison, tuned_recipe
 
 __all__ = ["Trained", "train"]
@@ -133,7 +134,8 @@ def train_in(
         if base:
             base.load_into(model)
         state = State(model, recipe.train, machine.device, team)
-        log = Log(run.log, show.say) if team.first else Silent()
+        listener = tensorboard_listener(recipe.train.tensorboard, run.tensorboard, show.say)
+        log = Log(run.log, show.say, listener) if team.first else Silent()
         session = Session(task, state, recipe.train, machine, team, run, log, show)
         going_on = go_on(session, changed)
         introduce(session)

@@ -1,6 +1,7 @@
 """The mean of weights over time, which translates better than the last ones."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 
 import torch
 from torch import Tensor, nn
@@ -26,12 +27,12 @@ class MovingAverage:
         torch._foreach_lerp_(self.mine, self.theirs, 1 - decay)
 
 
-def mean_weights(all_weights: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of several sets of weights, summed in float64."""
+def mean_weights(all_weights: Iterable[Mapping[str, Tensor]], shares: Sequence[float] = ()) -> dict[str, Tensor]:
+    """The mean of several sets of weights, summed in float64; each counts as its share says, or as any other."""
     sums: dict[str, Tensor] = {}
-    count = 0
-    for weights in all_weights:
-        count += 1
+    whole = 0.0
+    for weights, share in zip(all_weights, shares or repeat(1.0), strict=False):
+        whole += share
         for name, tensor in weights.items():
-            sums[name] = sums[name] + tensor.double() if name in sums else tensor.double()
-    return {name: (total / count).float() for name, total in sums.items()}
+            sums[name] = sums.get(name, 0) + share * tensor.double()
+    return {name: (total / whole).float() for name, total in sums.items()}

@@ -2,22 +2,30 @@
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from manyheads.storage import append_line
 
-__all__ = ["Log", "Silent", "read_log"]
+__all__ = ["Listener", "Log", "Silent", "nobody", "read_log"]
+
+Listener = Callable[[str, Mapping[str, Any]], None]
+"""Is told each event and its values."""
+
+
+def nobody(event: str, values: Mapping[str, Any]) -> None:
+    """Listens to nothing."""
 
 
 class Log:
-    """Appends events. A log that cannot be written is said once, and training goes on."""
+    """Appends events, and tells them to `listener`. A log that cannot be written is said once, and training goes on."""
 
-    def __init__(self, path: Path, say: Callable[[str], None]) -> None:
-        self.path, self.say, self.lost = path, say, 0
+    def __init__(self, path: Path, say: Callable[[str], None], listener: Listener = nobody) -> None:
+        self.path, self.say, self.listener, self.lost = path, say, listener, 0
 
     def write(self, event: str, **values: Any) -> None:
+        self.listener(event, values)
         try:
             append_line(self.path, json.dumps({"event": event, **without_nan(values)}, ensure_ascii=False))
         except OSError as error:

@@ -1,28 +1,42 @@
-"""AdamW as the paper set Adam: β = (0.9, 0.98), ε = 1e-9. Matrices decay; norms, biases and embeddings do not."""
+"""AdamW as the paper set Adam: β = (0.9, 0.98), ε = 1e-9. Matrices decay; norms, biases and embeddings do not.
+
+If the recipe says so, the hidden matrices are Muon's instead (muon.py).
+"""
+
+from collections.abc import Collection
 
 import torch
 from torch import Tensor, nn
-from torch.optim import AdamW
+from torch.optim import AdamW, Optimizer
 
+from manyheads.models.matrices import matrices_of
 from manyheads.team import like, whole
+from manyheads.training.muon import Muon
 
 __all__ = ["build_optimizer", "optimizer_tensors", "restore_optimizer", "update"]
 
 
-def build_optimizer(model: nn.Module, rate: float, weight_decay: float) -> AdamW:
-    embedded = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    decaying = [p for p in parameters if p.ndim >= 2 and id(p) not in embedded]
-    chosen = {id(p) for p in decaying}
-    others = [p for p in parameters if id(p) not in chosen]
+def build_optimizer(model: nn.Module, rate: float, weight_decay: float, kind: str = "adamw") -> Optimizer:
+    """AdamW for all parameters; or, if the kind is "muon", Muon for the hidden matrices and AdamW for all else."""
+    if kind == "adamw":
+        return build_adamw(model, rate, weight_decay)
+    matrices = {p: rows for m in model.modules() for p, rows in matrices_of(m) if p.requires_grad}
+    return Muon(matrices, build_adamw(model, rate, weight_decay, without=matrices), rate, weight_decay)
+
+
+def build_adamw(model: nn.Module, rate: float, weight_decay: float, without: Collection[Tensor] = frozenset()) -> AdamW:
+    embedded = {m.weight for m in model.modules() if isinstance(m, nn.Embedding)}
+    parameters = [p for p in model.parameters() if p.requires_grad and p not in without]
+    decaying = [p for p in parameters if p.ndim >= 2 and p not in embedded]
+    others = [p for p in parameters if p.ndim < 2 or p in embedded]
     groups = [{"params": decaying, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
     return AdamW([g for g in groups if g["params"]], lr=rate, betas=(0.9, 0.98), eps=1e-9, fused=True)
 
 
-def update(optimizer: AdamW, parameters: list[nn.Parameter], rate: float, clip: float) -> tuple[Tensor, Tensor]:
+def update(optimizer: Optimizer, parameters: list[nn.Parameter], rate: float, clip: float) -> tuple[Tensor, Tensor]:
     """One step, unless a gradient is not finite: then nothing changes. Gives (the gradient's norm, 1 if skipped).
 
-    The decision is taken on the device, by the fused kernel itself: the loop need not wait for it.
+    The decision is taken on the device, by the optimizer's own kernels: the loop need not wait for it.
     """
     norm = whole(torch.nn.utils.clip_grad_norm_(parameters, clip or torch.inf, foreach=True))
     skipped = (~norm.isfinite()).float()
@@ -35,13 +49,13 @@ def update(optimizer: AdamW, parameters: list[nn.Parameter], rate: float, clip: 
     return norm, skipped
 
 
-def optimizer_tensors(optimizer: AdamW, model: nn.Module) -> dict[str, Tensor]:
+def optimizer_tensors(optimizer: Optimizer, model: nn.Module) -> dict[str, Tensor]:
     """Its state by name: "exp_avg:encoder.blocks.0…"."""
     names = {id(p): name for name, p in model.named_parameters()}
     return {f"{kind}:{names[id(p)]}": tensor for p, state in optimizer.state.items() for kind, tensor in state.items()}
 
 
-def restore_optimizer(optimizer: AdamW, model: nn.Module, tensors: dict[str, Tensor]) -> None:
+def restore_optimizer(optimizer: Optimizer, model: nn.Module, tensors: dict[str, Tensor]) -> None:
     parameters = dict(model.named_parameters())
     for key, tensor in sorted(tensors.items()):  # in one order in all processes: what is shared out is sent around
         kind, _, name = key.partition(":")

@@ -23,8 +23,8 @@ WRITING = ".writing"
 LEFT_EARLY = {"data", "log.jsonl", RECIPE, TOKENIZER}
 MAY_CHANGE = {
     "description", "train.steps", "train.epochs", "train.patience", "train.validate_every",
-    "train.save_every", "train.keep", "train.average", "train.accumulate", "train.shard", "decode.beam", "decode.length_penalty",
-    "decode.max_source", "decode.max_ratio", "decode.max_extra",
+    "train.save_every", "train.keep", "train.average", "train.accumulate", "train.shard", "train.tensorboard",
+    "decode.beam", "decode.length_penalty", "decode.max_source", "decode.max_ratio", "decode.max_extra",
 }  # fmt: skip
 """What may differ when a run goes on. All else would make it another run."""
 
@@ -35,7 +35,7 @@ class Run:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.checkpoints, self.data, self.log = root / "checkpoints", root / "data", root / "log.jsonl"
-        self.report = root / "report.html"
+        self.report, self.tensorboard = root / "report.html", root / "tensorboard"
 
     @contextmanager
     def locked(self) -> Iterator[None]:

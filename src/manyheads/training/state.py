@@ -15,7 +15,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
-from torch.optim import AdamW
 
 from manyheads.errors import InputError
 from manyheads.nn import DecoderBlock, EncoderBlock
@@ -86,7 +85,7 @@ class State:
         self.judged = copy.deepcopy(self.model).requires_grad_(False) if config.ema or self.sharded else None
         self.forward = team.spread(self.model, blocks_of(self.model) if self.sharded else ())
         self.parameters = list(self.model.parameters())
-        self.optimizer: AdamW = build_optimizer(model, config.rate, config.weight_decay)
+        self.optimizer = build_optimizer(model, config.rate, config.weight_decay, config.optimizer)
         self.average = MovingAverage(self.model, config.ema) if config.ema else None
         self.progress = Progress(threads=torch.get_num_threads(), processes=team.size)
 

@@ -1,0 +1,37 @@
+"""Losses of predicted tokens, as sums over the tokens that are no padding: the loop divides them by their count.
+
+B pairs · T target tokens · W words of the target vocabulary
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from manyheads.text.tokenizer import PADDING
+
+__all__ = ["divergence", "log_probabilities", "smoothed_loss"]
+
+
+def smoothed_loss(logits: Float[Tensor, "B T W"], labels: Int[Tensor, "B T"], smoothing: float) -> Float[Tensor, ""]:
+    """Cross-entropy; a share of the probability is spread over the vocabulary."""
+    return F.cross_entropy(
+        wide(logits).flatten(0, 1), labels.flatten(), ignore_index=PADDING, label_smoothing=smoothing, reduction="sum"
+    )
+
+
+def log_probabilities(logits: Float[Tensor, "B T W"]) -> Float[Tensor, "B T W"]:
+    return wide(logits).log_softmax(-1)
+
+
+def divergence(
+    log_p: Float[Tensor, "B T W"], log_q: Float[Tensor, "B T W"], labels: Int[Tensor, "B T"]
+) -> Float[Tensor, ""]:
+    """KL(p ‖ q) = Σ p · (log p − log q)"""
+    by_token = (log_p.exp() * (log_p - log_q)).sum(-1)
+    return by_token.masked_fill(labels == PADDING, 0).sum()
+
+
+def wide(logits: Tensor) -> Tensor:
+    """In float32 at least: sums over a vocabulary are not for 16 bits."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
