@@ -105,7 +105,7 @@ def open_parallel(folder: Path, vocabulary: Vocabulary) -> Parallel:
         Counts(**ready["train"]),
         Counts(**ready["dev"]),
         ready["held_out"],
-        sum_of([ready["text"], ready["corpora"]]),
+        sum_of([ready["text"], [(pairs, weight) for _, pairs, weight in ready["corpora"]]]),
     )
 
 
