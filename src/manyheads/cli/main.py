@@ -11,6 +11,8 @@ import sys
 from cyclopts import App, CycloptsError
 
 from manyheads import __version__
+from manyheads.cli.align import align
+from manyheads.cli.compare import compare
 from manyheads.cli.demo import demo
 from manyheads.cli.evaluate import evaluate
 from manyheads.cli.flops import flops
@@ -35,7 +37,7 @@ echo "Ein Hund schläft." | manyheads translate de-en
 ```
 """,
 )
-for verb in (demo, train, translate, evaluate, score, flops, recipes):
+for verb in (demo, train, translate, evaluate, compare, score, align, flops, recipes):
     app.command(verb)
 
 

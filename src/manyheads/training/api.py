@@ -182,7 +182,7 @@ def conclude(session: Session, ending: Ending, asked: dict[str, Any]) -> Trained
         "step": progress.step, "reason": ending.reason, "metrics": dict(validation.metrics), "asked": asked,
         "best_step": progress.best_step, "seconds": round(progress.seconds, 1),
     }  # fmt: skip
-    report = session.team.together(partial(finish, task, run, summary))
+    report = session.team.together(partial(finish, task, model, run, summary))
     session.show.bar.stop()
     if ending.reason == "patience":
         steps = steps_of(session.config, task.batches_per_epoch)
@@ -195,8 +195,10 @@ def conclude(session: Session, ending: Ending, asked: dict[str, Any]) -> Trained
     return Trained(run.root, progress.step, validation.metrics, ending.reason)
 
 
-def finish(task: Any, run: Run, summary: dict[str, Any]) -> str:
-    """Nothing is left to do but to look at it. Gives what to say of the report."""
+def finish(task: Any, model: Any, run: Run, summary: dict[str, Any]) -> str:
+    """Store what only the finished model can tell; then nothing is left to do but to look at it. Gives what to say of the
+    report."""
+    run.publish_recipe(task.settle(model), task.files())
     run.publish_summary(summary)
     task.close()
     return write_report_or_say(run)
