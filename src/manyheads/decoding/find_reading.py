@@ -53,7 +53,7 @@ def find_reading(translator: Translator, pairs: Sequence[Pair]) -> Reading:
     for n, layers in translator.watch(sources, targets):
         written += targets[n]
         for reading, links in zip(readings, linked, strict=True):
-            links.append(np.array(sources[n])[read_weights(layers, reading).argmax(1).cpu()])
+            links.append(np.array(sources[n])[read_weights(layers, reading).argmax(1).cpu().numpy()])
     if not written:
         raise InputError("alignments are found on pairs with something on both sides, got none")
     scores = [foretold(np.concatenate(links), np.array(written)) for links in linked]

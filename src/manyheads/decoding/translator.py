@@ -339,16 +339,17 @@ class Translator:
 
         A layer is (H, T + 1, S): what `cross_weights` gives, without the end of the source.
         """
-        rows = [n for n, pair in enumerate(zip(sources, targets, strict=True)) if len(pair[0]) > 1 and pair[1]]
-        shorter = self.longest_aligned
-        cut = [(sources[n][:shorter], targets[n][: shorter - 1]) for n in rows]
+        most = self.longest_aligned
+        cut = [(source[:most], target[: most - 1]) for source, target in zip(sources, targets, strict=True)]
+        there = [n for n, (source, target) in enumerate(cut) if len(source) > 1 and target]
         with evaluating(self.model):
-            for numbers in batches_by_length([max(map(len, pair)) for pair in cut], batch, 4):
+            for rows in batches_by_length([max(map(len, cut[n])) for n in there], batch, 4):
+                numbers = [there[row] for row in rows]
                 source, target = (pad([cut[n][side] for n in numbers]).to(self.device) for side in (0, 1))
                 layers = cross_weights(self.single, source, target)
                 for row, n in enumerate(numbers):
-                    pieces = len(sources[rows[n]]) - 1
-                    yield rows[n], [layer[row, :, : len(cut[n][1]) + 1, :pieces] for layer in layers]
+                    written, read = len(cut[n][1]) + 1, len(sources[n]) - 1
+                    yield n, [layer[row, :, :written, :read] for layer in layers]
 
     @property
     def longest_aligned(self) -> int:
