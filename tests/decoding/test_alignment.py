@@ -92,8 +92,10 @@ def test_the_bundled_model_names_what_the_search_finds(de_en):
 
 
 def test_the_bundled_recipe_is_as_we_write_it():
-    stored = bundled("de-en/recipe.toml").read_bytes()
-    assert dump_recipe(recipe_from_text(stored.decode(), "de-en")) == stored
+    """But for keys that are newer than it."""
+    stored = bundled("de-en/recipe.toml").read_text(encoding="utf-8")
+    written = dump_recipe(recipe_from_text(stored, "de-en")).decode().split("\n")
+    assert [line for line in written if line in stored.split("\n")] == stored.split("\n")
 
 
 # ── from weights to links ───────────────────────────────────────────────────────────────────────────────────────────

@@ -7,19 +7,20 @@ is not linked to it.
 B pairs · H heads · T target pieces · S source pieces · U target words · V source words
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from manyheads.decoding.batching import batches_by_length, evaluating, pad
 from manyheads.decoding.links import Link
 from manyheads.decoding.reading import Reading
 from manyheads.models.transformer import Transformer
 from manyheads.text.tokenizer import BEGIN
 from manyheads.text.units import Units
 
-__all__ = ["cross_weights", "link_words", "read_weights"]
+__all__ = ["cross_weights", "link_words", "read_weights", "watch"]
 
 
 def cross_weights(
@@ -31,6 +32,27 @@ def cross_weights(
     weights: list[Tensor] = []
     model.decode(torch.cat([begin, target], 1), model.encode(source), None, None, weights)
     return weights
+
+
+@torch.no_grad()
+def watch(
+    model: Transformer, sources: Sequence[list[int]], targets: Sequence[list[int]], most: int, batch: int
+) -> Iterator[tuple[int, list[Float[Tensor, "H T+1 S"]]]]:
+    """(number of a pair, the cross-attention of each layer) of pairs with something on both sides, in any order.
+
+    Sources have an end, targets none, and the weights none of it. No more than `most` pieces are read, end or begin included.
+    """
+    cut = [(source[:most], target[: most - 1]) for source, target in zip(sources, targets, strict=True)]
+    there = [n for n, (source, target) in enumerate(cut) if len(source) > 1 and target]
+    device = model.words.weight.device
+    with evaluating(model):
+        for rows in batches_by_length([max(map(len, cut[n])) for n in there], batch, 4):
+            numbers = [there[row] for row in rows]
+            source, target = (pad([cut[n][side] for n in numbers]).to(device) for side in (0, 1))
+            layers = cross_weights(model, source, target)
+            for row, n in enumerate(numbers):
+                written, read = len(cut[n][1]) + 1, len(sources[n]) - 1
+                yield n, [layer[row, :, :written, :read] for layer in layers]
 
 
 def read_weights(layers: Sequence[Float[Tensor, "H T+1 S"]], reading: Reading) -> Float[Tensor, "T S"]:

@@ -41,7 +41,7 @@ def translate_by_agreement(
     first = 0
     for block in blocks(lines, chunk, CHUNK_CHARACTERS):
         seeds = [(search.seed + n) % SEEDS for n in range(samples)]
-        drawn = [translator.translate_block(block, replace(search, seed=seed), first, align) for seed in seeds]
+        drawn = [translator.translate_block(block, replace(search, seed=seed), first, align=align) for seed in seeds]
         yield from map(most_agreed, zip(*drawn, strict=True))
         first += len(block)
 

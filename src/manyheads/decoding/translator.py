@@ -11,7 +11,6 @@ B sentences · S source tokens · T target tokens
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import chain, islice
@@ -20,11 +19,11 @@ from typing import overload
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from manyheads.decoding.aligned import with_alignments
-from manyheads.decoding.alignment import cross_weights, link_words, read_weights
+from manyheads.decoding.alignment import link_words, read_weights, watch
+from manyheads.decoding.batching import batches_by_length, evaluating, pad
 from manyheads.decoding.beam import beam_search
 from manyheads.decoding.ensemble import Ensemble
 from manyheads.decoding.greedy import Sampler, decode_one_by_one
@@ -331,25 +330,11 @@ class Translator:
             found[n] = link_words(weights, *words)
         return found
 
-    @torch.no_grad()
     def watch(
         self, sources: Sequence[list[int]], targets: Sequence[list[int]], batch: int = 64
     ) -> Iterator[tuple[int, list[Tensor]]]:
-        """(number of a pair, the cross-attention of each layer) of pairs with something on both sides, in any order.
-
-        A layer is (H, T + 1, S): what `cross_weights` gives, without the end of the source.
-        """
-        most = self.longest_aligned
-        cut = [(source[:most], target[: most - 1]) for source, target in zip(sources, targets, strict=True)]
-        there = [n for n, (source, target) in enumerate(cut) if len(source) > 1 and target]
-        with evaluating(self.model):
-            for rows in batches_by_length([max(map(len, cut[n])) for n in there], batch, 4):
-                numbers = [there[row] for row in rows]
-                source, target = (pad([cut[n][side] for n in numbers]).to(self.device) for side in (0, 1))
-                layers = cross_weights(self.single, source, target)
-                for row, n in enumerate(numbers):
-                    written, read = len(cut[n][1]) + 1, len(sources[n]) - 1
-                    yield n, [layer[row, :, :written, :read] for layer in layers]
+        """Every head's weights of every pair, as `watch` gives them."""
+        return watch(self.single, sources, targets, self.longest_aligned, batch)
 
     @property
     def longest_aligned(self) -> int:
@@ -380,29 +365,3 @@ def blocks(lines: Iterable[str], most: int, characters: int) -> Iterator[list[st
             block, room = [], characters
     if block:
         yield block
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Without dropout for a while; then as it was."""
-    training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(training)
-
-
-def pad(sequences: list[list[int]]) -> Int[Tensor, "B T"]:
-    longest = max(map(len, sequences))
-    return torch.tensor([ids + [PADDING] * (longest - len(ids)) for ids in sequences])
-
-
-def batches_by_length(lengths: Sequence[int], most: int, beam: int) -> Iterator[list[int]]:
-    """Numbers of sequences of about one length, the longest first: what does not fit in memory is known at once."""
-    order = sorted(range(len(lengths)), key=lambda n: -lengths[n])
-    tokens, start = 128 * most, 0
-    while start < len(order):
-        rows = max(1, min(most, tokens // (beam * lengths[order[start]])))
-        yield order[start : start + rows]
-        start += rows
