@@ -15,11 +15,17 @@ from manyheads.lazy import lazy
 from manyheads.recipe import Recipe, load_recipe, recipe_names
 
 if TYPE_CHECKING:
+    from manyheads.checking.api import check_data as check_data
+    from manyheads.checking.api import clean_data as clean_data
+    from manyheads.decoding.api import align as align
+    from manyheads.decoding.ensemble import ensemble as ensemble
+    from manyheads.decoding.find_reading import find_reading as find_reading
     from manyheads.decoding.options import Search as Search
     from manyheads.decoding.translator import Translation as Translation
     from manyheads.decoding.translator import Translator as Translator
     from manyheads.evaluation.api import evaluate as evaluate
     from manyheads.evaluation.api import score as score
+    from manyheads.evaluation.compare import compare as compare
     from manyheads.evaluation.scores import Scores as Scores
     from manyheads.models.config import TransformerConfig as TransformerConfig
     from manyheads.models.cost import transformer_cost as transformer_cost
@@ -35,8 +41,8 @@ __version__ = "0.1.0"
 __all__ = [
     "Averaged", "InputError", "ManyheadsError", "MultiHeadAttention", "OptionError", "Recipe", "SaveError", "Scores",
     "Search", "TensorError", "Trained", "TrainingError", "Transformer", "TransformerConfig", "Translation",
-    "Translator", "attention", "average_models", "evaluate", "load_recipe", "recipe_names", "score", "train",
-    "transformer_cost",
+    "Translator", "align", "attention", "average_models", "check_data", "clean_data", "compare", "ensemble", "evaluate",
+    "find_reading", "load_recipe", "recipe_names", "score", "train", "transformer_cost",
 ]  # fmt: skip
 
 __getattr__ = lazy(
@@ -51,9 +57,15 @@ __getattr__ = lazy(
         "TransformerConfig": "manyheads.models.config",
         "Translation": "manyheads.decoding.translator",
         "Translator": "manyheads.decoding.translator",
+        "align": "manyheads.decoding.api",
         "attention": "manyheads.nn.attention",
         "average_models": "manyheads.training.soup",
+        "check_data": "manyheads.checking.api",
+        "clean_data": "manyheads.checking.api",
+        "compare": "manyheads.evaluation.compare",
+        "ensemble": "manyheads.decoding.ensemble",
         "evaluate": "manyheads.evaluation.api",
+        "find_reading": "manyheads.decoding.find_reading",
         "score": "manyheads.evaluation.api",
         "train": "manyheads.training.api",
         "transformer_cost": "manyheads.models.cost",

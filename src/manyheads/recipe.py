@@ -16,10 +16,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
+from manyheads.decoding.reading import Reading
 from manyheads.errors import OptionError, brief, did_you_mean, nearest
 from manyheads.models.config import TransformerConfig
 from manyheads.sections import Section, between, refuse
-from manyheads.text.rows import BadLines, Reading
+from manyheads.text.rows import BadLines, ReadOptions
 
 __all__ = [
     "DataConfig",
@@ -74,9 +75,9 @@ class DataConfig(Section):
             yield f"bpe_dropout is for the tokenizer 'bpe', got {self.bpe_dropout} and {self.tokenizer!r}"
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> ReadOptions:
         """How the files of a corpus are read."""
-        return Reading(self.source, self.target, self.bad_lines)
+        return ReadOptions(self.source, self.target, self.bad_lines)
 
     @property
     def tokenizers(self) -> tuple[str, str]:
@@ -162,6 +163,9 @@ class DecodeConfig(Section):
     max_source       pieces of a line beyond which it is translated sentence by sentence (default: data.max_length)
     max_ratio        a translation has at most max_ratio × source pieces + max_extra pieces
     max_extra
+    alignment        the cross-attention that says which words belong together: "2" is that of layer 2, "2.3" of its head 3, both
+                     counted from 0; with ":read" the weights of the step that reads a word, not of the one that writes it
+                     (default: found on the development set when training ends)
     """
 
     beam: int = between(1, 1_000, default=4)
@@ -169,6 +173,13 @@ class DecodeConfig(Section):
     max_source: int | None = between(1, 1_048_576, default=None)
     max_ratio: float = between(0, 1_000, default=2.0)
     max_extra: int = between(1, 1_000_000, default=20)
+    alignment: str | None = None
+
+    def rules(self) -> Iterator[str]:
+        try:
+            Reading.parse(self.alignment or "0")
+        except OptionError as error:
+            yield error.message
 
 
 @dataclass(frozen=True)
@@ -358,6 +369,8 @@ def rules_between_sections(recipe: Recipe) -> Iterator[str]:
             f"model.tie = 'all' needs one tokenizer for both sides, got {source!r} and {target!r}: "
             "tie = 'target' has a vocabulary for each"
         )
+    if recipe.decode.alignment:
+        yield from Reading.parse(recipe.decode.alignment).misfits(model.depth, model.heads)
 
 
 def table_faults(tables: Table) -> Iterator[str]:

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from manyheads.errors import InputError
 from manyheads.recipe import DataConfig
-from manyheads.text.corpus import Corpus, Counts, Reading, check_paths, read_every_pair, read_pairs
+from manyheads.text.corpus import Corpus, Counts, ReadOptions, check_paths, read_every_pair, read_pairs
 from manyheads.text.lines import MAX_LINE
 
-NAMED = Reading("de", "en")
+NAMED = ReadOptions("de", "en")
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def write(name, content):
 
 def read(name, reading=None, reader=read_pairs):
     counts = Counts()
-    return list(reader(Corpus((name,), reading=reading or Reading()), counts)), counts
+    return list(reader(Corpus((name,), reading=reading or ReadOptions()), counts)), counts
 
 
 def pairs(name, content, reading=None):
@@ -103,7 +103,7 @@ def test_what_was_written_comes_back(tmp_path_factory, name, pairs, packing):
     writer, reading = FORMATS[name]
     path = tmp_path_factory.getbasetemp() / (name + packing)
     path.write_bytes(PACKINGS[packing](writer(pairs).encode()))
-    (corpus,) = check_paths([str(path)], "--train", reading or Reading())
+    (corpus,) = check_paths([str(path)], "--train", reading or ReadOptions())
     counts = Counts()
     found = [pair for _, pair in read_pairs(corpus, counts)]
     assert found == pairs
@@ -130,9 +130,9 @@ def test_a_damaged_file_is_refused_or_read_and_never_crashes(tmp_path_factory, n
     path = tmp_path_factory.getbasetemp() / f"damaged-{name}"
     path.write_bytes(content)
     for bad_lines in ("error", "skip", "replace"):
-        named = reading or Reading()
+        named = reading or ReadOptions()
         try:
-            found, _ = read(str(path), Reading(named.source, named.target, bad_lines))
+            found, _ = read(str(path), ReadOptions(named.source, named.target, bad_lines))
         except InputError:
             continue
         assert all("\n" not in side and side.strip() for _, pair in found for side in pair)
@@ -162,7 +162,7 @@ def test_a_bad_line_of_jsonl(here, line, reading, complaint, hint):
     error = refusal("f.jsonl", good + line + b"\n" + good, reading)
     assert complaint in error.message
     assert hint is None or hint in error.hint
-    skip = Reading(*((reading.source, reading.target) if reading else ()), bad_lines="skip")
+    skip = ReadOptions(*((reading.source, reading.target) if reading else ()), bad_lines="skip")
     rows, counts = read("f.jsonl", skip, read_every_pair)
     assert [(line, pair) for line, pair in rows] == [(1, ("a", "x")), (2, None), (3, ("a", "x"))]
     assert counts.left_out == counts.no_pair + counts.not_utf8 == 1
@@ -234,15 +234,15 @@ def test_the_header_tells_the_source_if_there_are_two_languages(here):
 def test_a_third_language_is_refused_unless_two_are_named(here):
     body = unit(de="a", en="x") + unit(de="b", en="y", fr="z")
     assert "'de' (2), 'en' (2), 'fr' (1)" in refusal("f.tmx", tmx(body)).message
-    assert pairs("f.tmx", tmx(body), Reading("en", "fr")) == [("y", "z")]
-    error = refusal("f.tmx", tmx(body), Reading("de", "enn"))
+    assert pairs("f.tmx", tmx(body), ReadOptions("en", "fr")) == [("y", "z")]
+    error = refusal("f.tmx", tmx(body), ReadOptions("de", "enn"))
     assert error.message == "a TMX file must have units in 'de' and 'enn', got f.tmx: 'de' (2), 'en' (2), 'fr' (1)"
     assert error.hint == "did you mean 'en'?"
 
 
 def test_regions_are_told_apart_if_they_are_named(here):
     body = '<tu><tuv xml:lang="pt-BR"><seg>a</seg></tuv><tuv xml:lang="PT_pt"><seg>x</seg></tuv></tu>'
-    assert pairs("f.tmx", tmx(body), Reading("pt-PT", "pt-BR")) == [("x", "a")]
+    assert pairs("f.tmx", tmx(body), ReadOptions("pt-PT", "pt-BR")) == [("x", "a")]
     assert "'pt' (1)" in refusal("f.tmx", tmx(body, "pt-BR")).message
 
 
@@ -354,14 +354,14 @@ def test_a_bad_entry_of_a_po_file(here, entry, complaint):
     entry = entry if isinstance(entry, bytes) else entry.encode()
     content = HEADER.encode() + b"\n" + entry + b'\nmsgid "b"\nmsgstr "y"\n'
     assert complaint in refusal("f.po", content).message
-    found, counts = read("f.po", Reading(bad_lines="skip"))
+    found, counts = read("f.po", ReadOptions(bad_lines="skip"))
     assert [pair for _, pair in found] == [("b", "y")]
     assert counts.left_out == 1
 
 
 def test_a_po_file_in_another_charset_is_refused(here):
     content = HEADER.replace("utf-8", "ISO-8859-1").encode() + b'msgid "a"\nmsgstr "\xe9"\n'
-    error = refusal("f.po", content, Reading(bad_lines="skip"))
+    error = refusal("f.po", content, ReadOptions(bad_lines="skip"))
     assert error.message == "a PO file must be in UTF-8, got f.po: its header says charset=ISO-8859-1"
     assert "iconv -f ISO-8859-1" in error.hint
     assert pairs("f.po", HEADER.replace("utf-8", "CHARSET") + 'msgid "a"\nmsgstr "ä"\n') == [("a", "ä")]
@@ -373,13 +373,13 @@ def test_a_po_file_in_another_charset_is_refused(here):
 def test_bad_lines_are_skipped_or_replaced_and_counted(here):
     content = b"a\tx\nb\t\xff\nc\nd\te\tf\ng\ty\n"
     assert refusal("f.tsv", content).message.startswith("f.tsv: 3 faults")
-    found, counts = read("f.tsv", Reading(bad_lines="skip"))
+    found, counts = read("f.tsv", ReadOptions(bad_lines="skip"))
     assert found == [(1, ("a", "x")), (5, ("g", "y"))]
     assert counts.sentences() == [
         "1 not UTF-8, left out (the first: f.tsv, line 2)",
         "2 no pair of texts, left out (the first: f.tsv, line 3)",
     ]
-    found, counts = read("f.tsv", Reading(bad_lines="replace"))
+    found, counts = read("f.tsv", ReadOptions(bad_lines="replace"))
     assert found == [(1, ("a", "x")), (2, ("b", "\ufffd")), (5, ("g", "y"))]
     assert (counts.replaced, counts.no_pair, counts.not_utf8) == (1, 2, 0)
 
@@ -388,13 +388,13 @@ def test_bad_lines_of_two_files_and_what_skipping_cannot_mend(here):
     write("de", b"\xffa\nb\nc\n")
     write("en", b"x\n\xffy\nz\n")
     counts = Counts()
-    rows = list(read_every_pair(Corpus(("de", "en"), reading=Reading(bad_lines="skip")), counts))
+    rows = list(read_every_pair(Corpus(("de", "en"), reading=ReadOptions(bad_lines="skip")), counts))
     assert rows == [(1, None), (2, None), (3, ("c", "z"))]
-    rows = list(read_every_pair(Corpus(("de", "en"), reading=Reading(bad_lines="replace")), counts))
+    rows = list(read_every_pair(Corpus(("de", "en"), reading=ReadOptions(bad_lines="replace")), counts))
     assert rows == [(1, ("\ufffda", "x")), (2, ("b", "\ufffdy")), (3, ("c", "z"))]
     write("en", b"x\n")
     with pytest.raises(InputError, match="as many lines, got 3 in de and 1 in en"):
-        list(read_every_pair(Corpus(("de", "en"), reading=Reading(bad_lines="skip")), counts))
+        list(read_every_pair(Corpus(("de", "en"), reading=ReadOptions(bad_lines="skip")), counts))
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-16"])
@@ -410,13 +410,13 @@ def test_utf16_is_called_by_its_name_with_and_without_a_byte_order_mark(here, en
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 def test_utf16_has_nothing_that_could_be_replaced(here, encoding):
     name = write("f.tsv", "Guten Tag\tGood day\nGrüße\tRegards\n".encode(encoding))
-    found, counts = read(name, Reading(bad_lines="replace"))
+    found, counts = read(name, ReadOptions(bad_lines="replace"))
     assert found == []
     assert counts.not_utf8 == 2
 
 
 def test_the_recipe_says_how_files_are_read():
-    assert DataConfig(source="de", target="en", bad_lines="skip").reading == Reading("de", "en", "skip")
+    assert DataConfig(source="de", target="en", bad_lines="skip").reading == ReadOptions("de", "en", "skip")
     with pytest.raises(ValueError, match="both sides are named, differently, or none is"):
         DataConfig(source="de")
     with pytest.raises(ValueError, match="did you mean 'skip'"):

@@ -35,6 +35,15 @@ def events(out, kind):
     return [e for e in map(json.loads, (out / "log.jsonl").read_text().splitlines()) if e["event"] == kind]
 
 
+def test_what_aligns_best_is_found_unless_it_is_named_and_a_finished_run_stays_so(tmp_path, data):
+    named = {"decode__alignment": "0.1:read"}
+    train(data, tmp_path / "run", **named)
+    assert (tmp_path / "run" / "recipe.toml").read_text().endswith('alignment = "0.1:read"\n')
+    before = (tmp_path / "run" / "recipe.toml").stat().st_mtime_ns
+    assert train(data, tmp_path / "run", resume=True).reason == "finished"
+    assert (tmp_path / "run" / "recipe.toml").stat().st_mtime_ns == before
+
+
 @pytest.mark.slow
 def test_it_learns_to_write_backwards(tmp_path):
     pairs = [write_pairs(tmp_path / "train.tsv", 4_000)], [write_pairs(tmp_path / "dev.tsv", 100, seed=1)]
@@ -56,6 +65,7 @@ def test_a_run_leaves_what_the_readme_says(tmp_path, data):
         "checkpoints", "log.jsonl", "report.html", "data",
     }  # fmt: skip
     assert is_whole(trained.folder)
+    assert Translator.load(trained.folder, "cpu").recipe.decode.alignment.startswith("0")
     assert not list((trained.folder / "data").glob("train.*"))
     assert sorted(path.name for path in (trained.folder / "checkpoints").iterdir()) == ["step-4", "step-8"]
     (start,) = events(trained.folder, "start")

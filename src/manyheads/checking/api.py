@@ -17,7 +17,7 @@ from manyheads.checking.texts import Texts
 from manyheads.errors import OptionError
 from manyheads.recipe import DataConfig
 from manyheads.storage import read_file
-from manyheads.text.corpus import Counts, Paths, Reading, check_paths, read_pairs
+from manyheads.text.corpus import Counts, Paths, ReadOptions, check_paths, read_pairs
 from manyheads.text.vocabulary import Vocabulary
 
 __all__ = ["check_data", "clean_data"]
@@ -94,7 +94,7 @@ def limit_of(name: str) -> float:
     return FINDINGS[name].limit or 0.0
 
 
-def overlap(against: Paths | None, reading: Reading) -> list[Overlap]:
+def overlap(against: Paths | None, reading: ReadOptions) -> list[Overlap]:
     """What there is to compare with must be readable to the last line: else an overlap might go unnoticed."""
     if not against:
         return []

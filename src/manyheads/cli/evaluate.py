@@ -4,7 +4,7 @@ import json
 
 from rich.table import Table
 
-from manyheads.cli.options import Device, Files, Json, Out, Whole
+from manyheads.cli.options import Device, Files, Json, Models, Out, Whole, load_models
 
 __all__ = ["evaluate"]
 
@@ -16,6 +16,7 @@ def evaluate(
     data: Files,
     beam: Whole | None = None,
     length_penalty: float | None = None,
+    others: Models = (),
     as_json: Json = False,
     device: Device = "auto",
 ) -> None:
@@ -36,6 +37,8 @@ def evaluate(
         Hypotheses kept at each step, 1 = greedy (default: what the recipe says).
     length_penalty
         The exponent α of the length penalty (default: what the recipe says).
+    others
+        More models, run folders: each token is chosen by the mean of all models' probabilities.
     as_json
         One JSON object: bleu, chrf, perplexity, exact, signature, lines, seconds (and wer, per of phones).
     device
@@ -44,7 +47,9 @@ def evaluate(
     from manyheads.evaluation.api import evaluate as evaluate_model
 
     given = {"beam": beam, "length_penalty": length_penalty}
-    scores = evaluate_model(model, data, device=device, **{k: v for k, v in given.items() if v is not None})
+    scores = evaluate_model(
+        load_models(model, others, device), data, device=device, **{k: v for k, v in given.items() if v is not None}
+    )
     if as_json:
         print(json.dumps(scores.as_object()))  # noqa: T201
         return

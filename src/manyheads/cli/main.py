@@ -11,7 +11,9 @@ import sys
 from cyclopts import App, CycloptsError
 
 from manyheads import __version__
+from manyheads.cli.align import align
 from manyheads.cli.average import average
+from manyheads.cli.compare import compare
 from manyheads.cli.data import app as data
 from manyheads.cli.demo import demo
 from manyheads.cli.evaluate import evaluate
@@ -37,7 +39,7 @@ echo "Ein Hund schläft." | manyheads translate de-en
 ```
 """,
 )
-for verb in (demo, train, translate, evaluate, score, data, average, flops, recipes):
+for verb in (demo, train, translate, evaluate, compare, score, align, data, average, flops, recipes):
     app.command(verb)
 
 

@@ -2,12 +2,25 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter, Token
 from rich.console import Console
 
-__all__ = ["Device", "File", "Files", "Json", "Out", "Settings", "Whole", "say", "whole_number"]
+__all__ = [
+    "AlignHead",
+    "Device",
+    "File",
+    "Files",
+    "Json",
+    "Models",
+    "Out",
+    "Settings",
+    "Whole",
+    "load_models",
+    "say",
+    "whole_number",
+]
 
 
 def whole_number(hint: type, tokens: Sequence[Token]) -> int:
@@ -20,6 +33,8 @@ File = Annotated[str, Parameter(allow_leading_hyphen=True)]  # "-" is standard i
 Files = Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=(), show_default=False)]
 Settings = Annotated[tuple[str, ...], Parameter(name="--set", negative=(), consume_multiple=True, show_default=False)]
 Json = Annotated[bool, Parameter(name="--json", negative=(), show_default=False)]
+AlignHead = Annotated[str | None, Parameter(name="--align-head", show_default=False)]
+Models = Annotated[tuple[str, ...], Parameter(name="--with", consume_multiple=True, negative=(), show_default=False)]
 Device = Annotated[str, Parameter(name="--device")]
 
 
@@ -31,6 +46,15 @@ class Out(Console):
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
+
+
+def load_models(model: str, others: tuple[str, ...], device: str) -> Any:
+    """A translator; of several models, their ensemble."""
+    from manyheads.decoding.ensemble import ensemble
+    from manyheads.decoding.translator import Translator
+
+    translators = [Translator.load(folder, device) for folder in (model, *others)]
+    return ensemble(translators) if others else translators[0]
 
 
 def say(count: int, what: str) -> None:

@@ -10,7 +10,9 @@ from typing import Annotated, Any, TextIO
 
 from cyclopts import Parameter
 
-from manyheads.cli.options import Device, File, Json, Whole, say
+from manyheads.cli.align import choose_reading
+from manyheads.cli.options import AlignHead, Device, File, Json, Models, Whole, load_models, say
+from manyheads.decoding.links import moses
 from manyheads.errors import InputError, SaveError
 
 __all__ = ["translate"]
@@ -32,6 +34,10 @@ def translate(
     top_k: Whole | None = None,
     top_p: float | None = None,
     seed: Whole = 1,
+    mbr: Whole | None = None,
+    others: Models = (),
+    align: Switch = False,
+    align_head: AlignHead = None,
     batch: Whole = 64,
     as_json: Json = False,
     device: Device = "auto",
@@ -67,49 +73,76 @@ def translate(
         Draw among the likeliest tokens that together have this probability.
     seed
         Of the draws; the same seed gives the same lines, whatever the batch.
+    mbr
+        Draw so many samples a line and give the one that is most like the others: the highest mean chrF (minimum Bayes risk).
+    others
+        More models, run folders: each token is chosen by the mean of all models' probabilities.
+    align
+        Say which words belong together: text TAB 0-0 1-2 2-1 (source word - target word, from 0).
+    align_head
+        The attention to read: LAYER or LAYER.HEAD, from 0 (default: what the recipe says, which training has found).
     batch
         Lines computed together.
     as_json
-        One JSON object a line: translation, score, truncated, parts, and n_best if asked for.
+        One JSON object a line: translation, score, truncated, parts, and n_best or alignment if asked for.
     device
         auto (a GPU if there is one), cpu, cuda, cuda:1.
     """
     options = {
-        "beam": beam, "length_penalty": length_penalty, "n_best": n_best, "sample": sample, "temperature": temperature,
-        "top_k": top_k, "top_p": top_p, "seed": seed, "batch": batch,
+        "beam": beam, "length_penalty": length_penalty, "n_best": n_best, "sample": sample or mbr is not None,
+        "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "batch": batch,
     }  # fmt: skip
-    run(model, input, output, {name: value for name, value in options.items() if value is not None}, as_json, device)
+    translator = load_models(model, others, device)
+    search = translator.search(**{name: value for name, value in options.items() if value is not None})
+    reading = choose_reading(model, translator, align_head) if align or align_head else None
+    run(translator, search, input, output, as_json, mbr, reading)
 
 
-def run(model: str, source: str, output: str, options: dict[str, Any], as_json: bool, device: str) -> None:
-    from manyheads.decoding.translator import CHUNK, Translation, Translator
+def run(translator: Any, search: Any, source: str, output: str, as_json: bool, mbr: int | None, reading: Any) -> None:
+    from manyheads.decoding.bayes import translate_by_agreement
+    from manyheads.decoding.translator import CHUNK, Translation
 
-    translator = Translator.load(model, device)
-    search = translator.search(**options)
     chunk = 1 if source == "-" and sys.stdin.isatty() else CHUNK  # whoever types waits for an answer
+    lines, how = read_texts(source), {"chunk": chunk, "align": reading}
+    found = (
+        translator.translate(lines, search, **how)
+        if mbr is None
+        else translate_by_agreement(translator, lines, mbr, search, **how)
+    )
 
     def show(number: int, line: Translation) -> str:
         if as_json:
-            return json.dumps(as_object(line, search.n_best), ensure_ascii=False)
+            return json.dumps(as_object(line, search.n_best, reading), ensure_ascii=False)
         if search.n_best == 1:
-            return line.text
+            return line.text + aligned(line.n_best[0])
         ranked = enumerate(line.n_best, 1)
-        return "\n".join(f"{number}\t{rank}\t{one.score:.4f}\t{one.text}" for rank, one in ranked)
+        return "\n".join(f"{number}\t{rank}\t{one.score:.4f}\t{one.text}{aligned(one)}" for rank, one in ranked)
 
     parts = truncated = 0
     with open_output(output) as file:
-        for number, line in enumerate(translator.translate(read_texts(source), search, chunk=chunk), 1):
+        for number, line in enumerate(found, 1):
             print(show(number, line), file=file, flush=chunk == 1)
             parts, truncated = parts + (line.parts > 1), truncated + line.truncated
     say(parts, "too long for one pass, translated in parts")
     say(truncated, "cut off at the bound on the length (decode.max_ratio, decode.max_extra)")
 
 
-def as_object(line: Any, n_best: int) -> dict[str, Any]:
-    found = {"translation": line.text, "score": round(line.score, 4), "truncated": line.truncated, "parts": line.parts}
-    if n_best == 1:
-        return found
-    return {**found, "n_best": [{"translation": one.text, "score": round(one.score, 4)} for one in line.n_best]}
+def aligned(one: Any) -> str:
+    """One more column, if it was asked for."""
+    return "" if one.alignment is None else f"\t{moses(one.alignment)}"
+
+
+def as_object(line: Any, n_best: int, reading: Any) -> dict[str, Any]:
+    best, whole = line.n_best[0], {"truncated": line.truncated, "parts": line.parts}
+    found = {**as_alternative(best), **whole}
+    if reading:
+        found["align_head"] = str(reading)
+    return found if n_best == 1 else {**found, "n_best": [as_alternative(one) for one in line.n_best]}
+
+
+def as_alternative(one: Any) -> dict[str, Any]:
+    found = {"translation": one.text, "score": round(one.score, 4)}
+    return found if one.alignment is None else {**found, "alignment": one.alignment}
 
 
 def read_texts(path: str) -> Iterator[str]:

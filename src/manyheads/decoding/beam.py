@@ -17,7 +17,7 @@ from torch import Tensor
 
 from manyheads.decoding.greedy import next_log_probabilities
 from manyheads.decoding.hypothesis import Hypothesis, length_penalty
-from manyheads.models.transformer import Transformer
+from manyheads.decoding.steps import StepModel
 from manyheads.text.tokenizer import BEGIN, END
 
 __all__ = ["beam_search"]
@@ -45,7 +45,7 @@ class Finished:
 
 
 def beam_search(
-    model: Transformer, source: Int[Tensor, "B S"], limits: Sequence[int], *, beam: int, alpha: float
+    model: StepModel, source: Int[Tensor, "B S"], limits: Sequence[int], *, beam: int, alpha: float
 ) -> list[list[Hypothesis]]:
     """Up to `beam` hypotheses for each sentence, the best first, each of at most `limits` tokens."""
     found = [Finished(beam) for _ in limits]

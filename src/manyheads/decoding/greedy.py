@@ -11,8 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from manyheads.decoding.hypothesis import Hypothesis, length_penalty
-from manyheads.models.transformer import Transformer
-from manyheads.nn import DecoderCache
+from manyheads.decoding.steps import Rows, StepModel
 from manyheads.text.tokenizer import BEGIN, END, PADDING
 
 __all__ = ["Choose", "Sampler", "decode_one_by_one", "likeliest", "next_log_probabilities"]
@@ -26,7 +25,7 @@ def likeliest(log_p: Float[Tensor, "B W"], rows: Int[Tensor, " B"], step: int) -
 
 
 def decode_one_by_one(
-    model: Transformer,
+    model: StepModel,
     source: Int[Tensor, "B S"],
     limits: Sequence[int],
     alpha: float = 0.0,
@@ -65,7 +64,7 @@ def hypothesis(ids: list[int], log_p: list[float], alpha: float) -> Hypothesis:
     return Hypothesis(ids[: tokens - finished], total, total / length_penalty(tokens, alpha), finished)
 
 
-def next_log_probabilities(model: Transformer, tokens: Int[Tensor, "B 1"], cache: DecoderCache) -> Float[Tensor, "B W"]:
+def next_log_probabilities(model: StepModel, tokens: Int[Tensor, "B 1"], cache: Rows) -> Float[Tensor, "B W"]:
     """Of the token after `tokens`, as `Translator.score` counts them. Padding and begin are never written."""
     log_p = model.step(tokens, cache)[:, -1].float().log_softmax(-1)
     for never in (PADDING, BEGIN):

@@ -11,7 +11,6 @@ B sentences · S source tokens · T target tokens
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from itertools import chain, islice
@@ -20,13 +19,18 @@ from typing import overload
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Int
-from torch import Tensor, nn
+from torch import Tensor
 
+from manyheads.decoding.aligned import with_alignments
+from manyheads.decoding.alignment import link_words, read_weights, watch
+from manyheads.decoding.batching import batches_by_length, evaluating, pad
 from manyheads.decoding.beam import beam_search
+from manyheads.decoding.ensemble import Ensemble
 from manyheads.decoding.greedy import Sampler, decode_one_by_one
 from manyheads.decoding.hypothesis import Hypothesis
+from manyheads.decoding.links import Alignment, Link
 from manyheads.decoding.options import Search
+from manyheads.decoding.reading import Reading
 from manyheads.decoding.segments import join_parts, join_sentences, split_sentences, split_text
 from manyheads.errors import OptionError, brief, did_you_mean
 from manyheads.machine import choose_device
@@ -47,14 +51,21 @@ CHUNK_CHARACTERS = 2_000_000
 LONGEST_SCORED = 2_048
 """Pieces of a pair that are scored; of a longer one the beginning. No sentence is longer, and memory is bounded."""
 
+LONGEST_ALIGNED = 1_024
+"""Pieces of a pair that are aligned: the weights of all heads are held in memory."""
+
 
 @dataclass(frozen=True)
 class Alternative:
-    """One way to translate a line. `score` is what alternatives are ranked by."""
+    """One way to translate a line. `score` is what alternatives are ranked by.
+
+    alignment   which source word belongs to which target word, if that was asked for
+    """
 
     text: str
     score: float
     log_probability: float
+    alignment: tuple[Link, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -96,7 +107,7 @@ class ForcedScore:
 class Translator:
     """A Transformer, its vocabulary, and how to search. It computes where the model is, in the model's precision."""
 
-    def __init__(self, model: Transformer, vocabulary: Vocabulary, recipe: Recipe) -> None:
+    def __init__(self, model: Transformer | Ensemble, vocabulary: Vocabulary, recipe: Recipe) -> None:
         self.model, self.vocabulary, self.recipe = model, vocabulary, recipe
 
     @property
@@ -112,6 +123,8 @@ class Translator:
 
     def save(self, folder: str | Path, store: str = "fp32") -> None:
         """To a folder of its own, for others. As "fp16" or "int8" it takes a half or a quarter of the room."""
+        if isinstance(self.model, Ensemble):
+            raise OptionError(f"models are saved one by one, got an ensemble of {len(self.model.members)}")
         save_model(folder, self.model, self.vocabulary, self.recipe, store)
 
     @overload
@@ -147,14 +160,17 @@ class Translator:
         return Search(**(defaults | options))  # type: ignore[arg-type]
 
     def translate(
-        self, lines: Iterable[str], search: Search | None = None, *, chunk: int = CHUNK
+        self, lines: Iterable[str], search: Search | None = None, *, chunk: int = CHUNK, align: Reading | None = None
     ) -> Iterator[Translation]:
-        """A translation for every line, in order; a blank line gives a blank one. `chunk` lines are read at a time."""
+        """A translation for every line, in order; a blank line gives a blank one. `chunk` lines are read at a time.
+
+        With `align`, which `reading` gives, every alternative says which words belong together.
+        """
         if isinstance(lines, str):
             raise OptionError("translate takes lines, got one text", hint="translator(text), or translate([text])")
         search, lines, first = search or self.search(), iter(lines), 0
         for block in blocks(lines, chunk, CHUNK_CHARACTERS):
-            yield from self.translate_block(block, search, first)
+            yield from self.translate_block(block, search, first, align)
             first += len(block)
 
     def translate_distinct(self, lines: Sequence[str], search: Search | None = None) -> list[str]:
@@ -164,7 +180,9 @@ class Translator:
         return [texts[line] for line in lines]
 
     @torch.no_grad()
-    def translate_block(self, lines: list[str], search: Search, first: int) -> list[Translation]:
+    def translate_block(
+        self, lines: list[str], search: Search, first: int, align: Reading | None = None
+    ) -> list[Translation]:
         parts = self.read(lines)
         sources = list(chain.from_iterable(parts))
         # The draws of a sample follow the line and, in it, the part.
@@ -176,7 +194,9 @@ class Translator:
                 for n, hypotheses in zip(batch, outputs, strict=True):
                     found[n] = hypotheses
         in_order = iter(found)
-        return [self.join(list(islice(in_order, len(line))), search.n_best) for line in parts]
+        by_line = [list(islice(in_order, len(line))) for line in parts]
+        joined = [self.join(hypotheses, search.n_best) for hypotheses in by_line]
+        return with_alignments(self, lines, parts, by_line, joined, align) if align else joined
 
     def search_batch(self, sources: list[list[int]], numbers: list[int], search: Search) -> list[list[Hypothesis]]:
         source = pad(sources).to(self.device)
@@ -271,6 +291,61 @@ class Translator:
         loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PADDING, reduction="none")
         return (-loss).view_as(labels).sum(1, dtype=torch.float64).tolist()
 
+    # ── alignments ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def single(self) -> Transformer:
+        """The model whose attention is read: of an ensemble, the first."""
+        return self.model.first if isinstance(self.model, Ensemble) else self.model
+
+    def reading(self, head: str | None = None) -> Reading:
+        """The weights that alignments are read from: those of `head`, or those that the recipe names."""
+        chosen = head or self.recipe.decode.alignment
+        if chosen is None:
+            raise OptionError(
+                "alignments need to know which attention to read, got a recipe without decode.alignment",
+                hint="training finds it; --align-head LAYER.HEAD names it, `find_reading(translator, pairs)` finds it",
+            )
+        reading, config = Reading.parse(chosen), self.single.config
+        for fault in reading.misfits(config.depth, config.heads):
+            raise OptionError(fault)
+        return reading
+
+    def align(self, pairs: Sequence[tuple[str, str]], head: str | None = None, batch: int = 64) -> list[Alignment]:
+        """Which words of given pairs belong together, in order."""
+        sources, targets = self.encode_pairs(pairs)
+        most = self.longest_aligned
+        cut = [max(len(s), len(t) + 1) > most for s, t in zip(sources, targets, strict=True)]
+        return list(map(Alignment, self.links(sources, targets, self.reading(head), batch), cut))
+
+    def links(
+        self, sources: Sequence[list[int]], targets: Sequence[list[int]], reading: Reading, batch: int = 64
+    ) -> list[tuple[Link, ...]]:
+        """Links between the words of ids: sources with an end, targets without."""
+        found: list[tuple[Link, ...]] = [()] * len(sources)
+        for n, layers in self.watch(sources, targets, batch):
+            weights = read_weights(layers, reading)
+            target, source = weights.shape
+            words = self.vocabulary.source.units(sources[n][:source]), self.vocabulary.target.units(targets[n][:target])
+            found[n] = link_words(weights, *words)
+        return found
+
+    def watch(
+        self, sources: Sequence[list[int]], targets: Sequence[list[int]], batch: int = 64
+    ) -> Iterator[tuple[int, list[Tensor]]]:
+        """Every head's weights of every pair, as `watch` gives them."""
+        return watch(self.single, sources, targets, self.longest_aligned, batch)
+
+    @property
+    def longest_aligned(self) -> int:
+        """Pieces, the begin or end included."""
+        return min(self.longest, LONGEST_ALIGNED)
+
+    def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[list[int]], list[list[int]]]:
+        """Ids of the sources, each with its end, and of the targets, without."""
+        sources = self.vocabulary.source.encode([source for source, _ in pairs])
+        return [[*ids, END] for ids in sources], self.vocabulary.target.encode([target for _, target in pairs])
+
 
 def checked_text(text: str) -> str:
     if not isinstance(text, str):
@@ -290,29 +365,3 @@ def blocks(lines: Iterable[str], most: int, characters: int) -> Iterator[list[st
             block, room = [], characters
     if block:
         yield block
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Without dropout for a while; then as it was."""
-    training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(training)
-
-
-def pad(sequences: list[list[int]]) -> Int[Tensor, "B T"]:
-    longest = max(map(len, sequences))
-    return torch.tensor([ids + [PADDING] * (longest - len(ids)) for ids in sequences])
-
-
-def batches_by_length(lengths: Sequence[int], most: int, beam: int) -> Iterator[list[int]]:
-    """Numbers of sequences of about one length, the longest first: what does not fit in memory is known at once."""
-    order = sorted(range(len(lengths)), key=lambda n: -lengths[n])
-    tokens, start = 128 * most, 0
-    while start < len(order):
-        rows = max(1, min(most, tokens // (beam * lengths[order[start]])))
-        yield order[start : start + rows]
-        start += rows

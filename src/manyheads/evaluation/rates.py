@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from math import exp
 from typing import Protocol, TypeVar
 
-__all__ = ["edits", "error_rate", "exact_match", "group_references", "mean_loss", "perplexity"]
+__all__ = ["edits", "error_rate", "exact_match", "group_references", "mean_loss", "perplexity", "wrong_symbols"]
 
 Item = TypeVar("Item")
 
@@ -31,13 +31,15 @@ def exact_match(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> 
 
 def error_rate(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> float:
     """Percent of symbols, by the reference with the fewest edits for its length."""
-    wrong = total = 0
-    for output, refs in zip(outputs, references, strict=True):
-        symbols = output.split()
-        counts = [(edits(symbols, ref.split()), len(ref.split())) for ref in refs]
-        fewest, length = min(counts, key=lambda count: (count[0] / max(1, count[1]), -count[1]))
-        wrong, total = wrong + fewest, total + length
-    return 100 * wrong / max(1, total)
+    counts = [wrong_symbols(output, refs) for output, refs in zip(outputs, references, strict=True)]
+    return 100 * sum(wrong for wrong, _ in counts) / max(1, sum(length for _, length in counts))
+
+
+def wrong_symbols(output: str, references: Sequence[str]) -> tuple[int, int]:
+    """(edits to the nearest reference, its length)"""
+    symbols = output.split()
+    counts = [(edits(symbols, reference.split()), len(reference.split())) for reference in references]
+    return min(counts, key=lambda count: (count[0] / max(1, count[1]), -count[1]))
 
 
 def group_references(pairs: Sequence[tuple[str, str]]) -> dict[str, list[str]]:

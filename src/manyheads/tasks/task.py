@@ -103,6 +103,10 @@ class Task(Protocol):
         processes of a team, and all get the same result."""
         ...
 
+    def settle(self, model: nn.Module) -> Recipe:
+        """The recipe that is stored with the finished model: what only it can tell is filled in."""
+        ...
+
     def close(self) -> None:
         """The run is finished: remove what can be made again."""
         ...

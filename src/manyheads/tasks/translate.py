@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from manyheads.decoding.find_reading import find_reading
 from manyheads.decoding.translator import ForcedScore, Translator
 from manyheads.errors import InputError
 from manyheads.evaluation.rates import mean_loss, perplexity
@@ -147,6 +148,14 @@ class Task:
 
     def loss(self, model: nn.Module, batch: PairBatch) -> Float[Tensor, ""]:
         return self.summed_loss(model, batch.source, batch.target, batch.labels)
+
+    def settle(self, model: nn.Module) -> Recipe:
+        """With the attention that aligns best, unless the recipe names one."""
+        if self.recipe.decode.alignment:
+            return self.recipe
+        translator = Translator(model, self.vocabulary, self.recipe)  # type: ignore[arg-type]
+        found = str(find_reading(translator, self.data.dev))
+        return replace(self.recipe, decode=replace(self.recipe.decode, alignment=found))
 
     def close(self) -> None:
         forget_ids(self.folder)

@@ -7,14 +7,14 @@ from typing import Any
 
 from manyheads.errors import InputError
 from manyheads.text.lines import MAX_LINE, read_lines
-from manyheads.text.rows import Reading, Row, bad_row, decode, read_line_rows
+from manyheads.text.rows import ReadOptions, Row, bad_row, decode, read_line_rows
 
 __all__ = ["read_tsv", "read_two"]
 
 END_OF_FILE: Any = object()
 
 
-def read_tsv(path: str, reading: Reading) -> Iterator[Row]:
+def read_tsv(path: str, reading: ReadOptions) -> Iterator[Row]:
     return read_line_rows(path, reading, 2 * MAX_LINE, partial(parse_columns, path))
 
 
@@ -35,7 +35,7 @@ def wrong_columns(path: str, number: int, count: int) -> InputError:
     )
 
 
-def read_two(paths: Sequence[str], reading: Reading) -> Iterator[Row]:
+def read_two(paths: Sequence[str], reading: ReadOptions) -> Iterator[Row]:
     """Both files in step. Two of unequal length are read to their ends: the message gives both counts."""
     counts = [0, 0]
     both = zip_longest(read_lines(paths[0]), read_lines(paths[1]), fillvalue=END_OF_FILE)
@@ -47,7 +47,7 @@ def read_two(paths: Sequence[str], reading: Reading) -> Iterator[Row]:
         yield Row(max(counts), None, fault=unequal(paths, counts))
 
 
-def row_of_two(paths: Sequence[str], number: int, lines: Sequence[bytes | None], reading: Reading) -> Row:
+def row_of_two(paths: Sequence[str], number: int, lines: Sequence[bytes | None], reading: ReadOptions) -> Row:
     whole = [line for line in lines if line is not None]
     if len(whole) < len(lines):
         return Row(number, None, ("too_long",))

@@ -14,17 +14,17 @@ from manyheads.text.columns import read_tsv, read_two
 from manyheads.text.counts import Counts, Faults
 from manyheads.text.jsonl import read_jsonl
 from manyheads.text.po import read_po
-from manyheads.text.rows import Pair, Reading, Row
+from manyheads.text.rows import Pair, ReadOptions, Row
 from manyheads.text.tmx import read_tmx
 
 __all__ = [
-    "CONTROL", "Corpus", "Counts", "Pair", "Paths", "Reading", "check_paths", "files_of", "format_of", "holds_pairs",
+    "CONTROL", "Corpus", "Counts", "Pair", "Paths", "ReadOptions", "check_paths", "files_of", "format_of", "holds_pairs",
     "read_every_pair", "read_pairs", "read_rows",
 ]  # fmt: skip
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
-READERS: dict[str, Callable[[str, Reading], Iterator[Row]]] = {
+READERS: dict[str, Callable[[str, ReadOptions], Iterator[Row]]] = {
     ".tsv": read_tsv,
     ".jsonl": read_jsonl,
     ".tmx": read_tmx,
@@ -37,7 +37,7 @@ WEIGHTED = re.compile(r"(.+):(\d+(?:\.\d+)?)")
 HEAVIEST = 1_000
 
 
-AS_IT_IS = Reading()
+AS_IT_IS = ReadOptions()
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ class Corpus:
 
     paths: tuple[str, ...]
     weight: float = 1.0
-    reading: Reading = AS_IT_IS
+    reading: ReadOptions = AS_IT_IS
 
     def __str__(self) -> str:
         return " and ".join(self.paths)
 
 
-def check_paths(paths: Paths, option: str, reading: Reading = AS_IT_IS) -> tuple[Corpus, ...]:
+def check_paths(paths: Paths, option: str, reading: ReadOptions = AS_IT_IS) -> tuple[Corpus, ...]:
     """What files a user names: files of pairs, and source files each followed by its target file; `file:2` has weight 2."""
     names = [str(paths)] if isinstance(paths, (str, os.PathLike)) else list(map(str, paths))
     if not names:

@@ -10,7 +10,7 @@ from typing import Any
 
 from manyheads.errors import InputError, brief, nearest
 from manyheads.text.lines import MAX_LINE
-from manyheads.text.rows import HOW_TO_NAME, Reading, Row, read_line_rows, segment_row
+from manyheads.text.rows import HOW_TO_NAME, ReadOptions, Row, read_line_rows, segment_row
 
 __all__ = ["read_jsonl"]
 
@@ -18,7 +18,7 @@ LONGEST = 12 * MAX_LINE
 """Bytes of a line: two sides of a megabyte, each letter written as \\u00e4."""
 
 
-def read_jsonl(path: str, reading: Reading) -> Iterator[Row]:
+def read_jsonl(path: str, reading: ReadOptions) -> Iterator[Row]:
     names = reading.source or "source", reading.target or "target"
     return read_line_rows(path, reading, LONGEST, partial(parse_object, path, names))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from manyheads.errors import InputError
 from manyheads.text.lines import MAX_LINE, read_lines
-from manyheads.text.rows import Pair, Reading, Row, bad_row, decode, segment_row
+from manyheads.text.rows import Pair, ReadOptions, Row, bad_row, decode, segment_row
 
 __all__ = ["read_po"]
 
@@ -53,7 +53,7 @@ class Entry:
         return "".join(self.strings[keyword]) if keyword in self.strings else None
 
 
-def read_po(path: str, reading: Reading) -> Iterator[Row]:
+def read_po(path: str, reading: ReadOptions) -> Iterator[Row]:
     entry = Entry()
     for number, line in enumerate(read_lines(path), 1):
         if line is not None and entry.ends_before(line):
@@ -67,7 +67,7 @@ def read_po(path: str, reading: Reading) -> Iterator[Row]:
         yield from rows_of(entry, path)
 
 
-def read_line(line: bytes | None, entry: Entry, path: str, number: int, reading: Reading) -> None:
+def read_line(line: bytes | None, entry: Entry, path: str, number: int, reading: ReadOptions) -> None:
     """One line more of an entry. Its first fault is kept: what follows is of no use."""
     if line is None:
         entry.bad = entry.bad or Row(entry.line or number, None, ("too_long",))

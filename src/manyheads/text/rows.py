@@ -7,7 +7,17 @@ from typing import Literal, NamedTuple
 from manyheads.errors import InputError
 from manyheads.text.lines import MAX_LINE, decode_line, looks_like_utf16, read_lines
 
-__all__ = ["HOW_TO_NAME", "BadLines", "Pair", "Reading", "Row", "bad_row", "decode", "read_line_rows", "segment_row"]
+__all__ = [
+    "HOW_TO_NAME",
+    "BadLines",
+    "Pair",
+    "ReadOptions",
+    "Row",
+    "bad_row",
+    "decode",
+    "read_line_rows",
+    "segment_row",
+]
 
 Pair = tuple[str, str]
 BadLines = Literal["error", "skip", "replace"]
@@ -17,7 +27,7 @@ SHOWN = 200
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadOptions:
     """How files are read: `data.source`, `data.target` and `data.bad_lines` of a recipe.
 
     source, target   what the sides are called in files that name them: keys of JSONL, languages of TMX
@@ -50,7 +60,7 @@ def bad_row(line: int, note: str, fault: InputError, text: str | bytes) -> Row:
     return Row(line, None, (note,), fault, shown)
 
 
-def read_line_rows(path: str, reading: Reading, limit: int, parse: Callable[[int, str], Row]) -> Iterator[Row]:
+def read_line_rows(path: str, reading: ReadOptions, limit: int, parse: Callable[[int, str], Row]) -> Iterator[Row]:
     """Rows of a format that has one a line. `parse` is given text that is not blank; what it refuses is no pair."""
     for number, line in enumerate(read_lines(path, limit), 1):
         if line is None:
@@ -61,7 +71,7 @@ def read_line_rows(path: str, reading: Reading, limit: int, parse: Callable[[int
             yield line_row(line, path, number, reading, parse)
 
 
-def line_row(line: bytes, path: str, number: int, reading: Reading, parse: Callable[[int, str], Row]) -> Row:
+def line_row(line: bytes, path: str, number: int, reading: ReadOptions, parse: Callable[[int, str], Row]) -> Row:
     try:
         text, notes = decode(line, path, number, reading)
     except InputError as error:
@@ -73,7 +83,7 @@ def line_row(line: bytes, path: str, number: int, reading: Reading, parse: Calla
     return row._replace(notes=notes + row.notes) if notes else row
 
 
-def decode(line: bytes, path: str, number: int, reading: Reading) -> tuple[str, tuple[str, ...]]:
+def decode(line: bytes, path: str, number: int, reading: ReadOptions) -> tuple[str, tuple[str, ...]]:
     """Text and what to note about it. What is not UTF-8 raises, or is replaced; UTF-16 has nothing that could be saved."""
     try:
         return decode_line(line, path, number), ()

@@ -12,7 +12,7 @@ from xml.parsers import expat
 
 from manyheads.errors import InputError, nearest
 from manyheads.text.lines import MAX_LINE, open_text
-from manyheads.text.rows import HOW_TO_NAME, Reading, Row, segment_row
+from manyheads.text.rows import HOW_TO_NAME, ReadOptions, Row, segment_row
 
 __all__ = ["read_tmx"]
 
@@ -27,7 +27,7 @@ ALL = "*all*"
 Languages = tuple[str, str]
 
 
-def read_tmx(path: str, reading: Reading) -> Iterator[Row]:
+def read_tmx(path: str, reading: ReadOptions) -> Iterator[Row]:
     units = Units(path, (reading.source, reading.target) if reading.source and reading.target else None)
     with open_text(path, utf16=True) as file:
         yield from units.read(file)

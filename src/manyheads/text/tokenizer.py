@@ -19,6 +19,7 @@ import tokenizers
 from tokenizers import models, pre_tokenizers, trainers
 
 from manyheads.errors import InputError, OptionError, brief, choose
+from manyheads.text.units import Units, character_units, word_units
 
 __all__ = ["BEGIN", "END", "PADDING", "BytePairs", "Characters", "Symbols", "Tokenizer", "train_tokenizer"]
 
@@ -49,6 +50,10 @@ class Tokenizer(Protocol):
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """What each id stands for, to be shown to people."""
+        ...
+
+    def units(self, ids: Iterable[int]) -> Units:
+        """The word that each id is part of; where pieces are characters, the character."""
         ...
 
     def as_json(self) -> dict[str, Any]: ...
@@ -132,6 +137,9 @@ class BytePairs:
     def pieces(self, ids: Iterable[int]) -> list[str]:
         return [SPECIALS[i] if i < FIRST else self.spellings[i].decode("utf-8", errors="replace") for i in ids]
 
+    def units(self, ids: Iterable[int]) -> Units:
+        return word_units(self.spellings[i] for i in ids)
+
     def as_json(self) -> dict[str, Any]:
         return {"kind": self.kind, "merges": [f"{left} {right}" for left, right in self.merges]}
 
@@ -197,6 +205,12 @@ class Listed:
     def pieces(self, ids: Iterable[int]) -> list[str]:
         return [self.piece(i) for i in ids]
 
+    def spelling(self, i: int) -> bytes:
+        """What an id adds to a text."""
+        if i < FIRST:
+            return b""
+        return BYTES[i - FIRST] if self.is_byte(i) else self.listed[i - self.after_bytes].encode()
+
     def piece(self, i: int) -> str:
         if i < FIRST:
             return SPECIALS[i]
@@ -236,8 +250,10 @@ class Characters(Listed):
         return [self.ids[letter]] if letter in self.ids else self.spell(letter)
 
     def decode(self, ids: Iterable[int]) -> str:
-        spelt = (BYTES[i - FIRST] if self.is_byte(i) else self.piece(i).encode() for i in ids if i >= FIRST)
-        return b"".join(spelt).decode("utf-8", errors="replace")
+        return b"".join(map(self.spelling, ids)).decode("utf-8", errors="replace")
+
+    def units(self, ids: Iterable[int]) -> Units:
+        return character_units(map(self.spelling, ids))
 
     @classmethod
     def train(cls, texts: Iterable[str], size: int) -> "Listed":
@@ -261,6 +277,10 @@ class Symbols(Listed):
 
     def decode(self, ids: Iterable[int]) -> str:
         return " ".join(self.symbols(i for i in ids if i >= FIRST))
+
+    def units(self, ids: Iterable[int]) -> Units:
+        """A listed piece is a word of its own, whatever stands before it; bytes go on until a space."""
+        return word_units(self.spelling(i) if i < self.after_bytes else b" %b " % self.spelling(i) for i in ids)
 
     def symbols(self, ids: Iterable[int]) -> Iterator[str]:
         spelt = b""

@@ -255,7 +255,7 @@ def conclude(session: Session, ending: Ending, asked: dict[str, Any]) -> Trained
     }
     if after:
         summary |= {"before": progress.before, "after": {name: dict(metrics) for name, metrics in after.items()}}
-    report = session.team.together(partial(finish, task, run, summary))
+    report = session.team.together(partial(finish, task, model, run, summary))
     session.show.bar.stop()
     if ending.reason == "patience":
         steps = steps_of(session.config, task.batches_per_epoch)
@@ -269,8 +269,10 @@ def conclude(session: Session, ending: Ending, asked: dict[str, Any]) -> Trained
     return Trained(run.root, progress.step, validation.metrics, ending.reason)
 
 
-def finish(task: Any, run: Run, summary: dict[str, Any]) -> str:
-    """Nothing is left to do but to look at it. Gives what to say of the report."""
+def finish(task: Any, model: Any, run: Run, summary: dict[str, Any]) -> str:
+    """Store what only the finished model can tell; then nothing is left to do but to look at it. Gives what to say of the
+    report."""
+    run.publish_recipe(task.settle(model), task.files())
     run.publish_summary(summary)
     task.close()
     return write_report_or_say(run)

@@ -1,0 +1,84 @@
+"""`manyheads compare`: which of several models is better, and is that luck?"""
+
+import json
+from typing import Any
+
+from rich.table import Table
+
+from manyheads.cli.options import Device, Files, Json, Out, Whole, say
+from manyheads.errors import OptionError
+
+__all__ = ["compare"]
+
+NAMES = {"bleu": "BLEU", "chrf": "chrF", "wer": "word errors", "per": "phone errors"}
+
+
+def compare(
+    *models: str,
+    data: Files,
+    test: str = "bootstrap",
+    beam: Whole | None = None,
+    length_penalty: float | None = None,
+    as_json: Json = False,
+    device: Device = "auto",
+) -> None:
+    """Score several models on one test set and test whether they differ from the first by more than luck.
+
+    ```
+    manyheads compare runs/old runs/new --data test.tsv
+    manyheads compare de-en runs/a runs/b --data test.de test.en --json
+    ```
+
+    Every score has its 95 % interval and, from the second model on, p: how often a difference like the one to the first model
+    would appear if there were none (by sacreBLEU).
+
+    Parameters
+    ----------
+    models
+        Run folders, or bundled models: de-en. All are compared with the first.
+    data
+        One TSV file (source TAB target), or a source file and a target file.
+    test
+        bootstrap (paired bootstrap resampling) or randomisation (approximate randomisation).
+    beam
+        Hypotheses kept at each step, 1 = greedy (default: what each recipe says).
+    length_penalty
+        The exponent α of the length penalty (default: what each recipe says).
+    as_json
+        One JSON object: models, metrics (score, interval, p), signatures, differences, lines, left_out.
+    device
+        auto (a GPU if there is one), cpu, cuda, cuda:1.
+    """
+    if len(models) < 2:
+        raise OptionError(f"a comparison is of two models or more, got {len(models)}")
+    from manyheads.evaluation.compare import compare as compare_models
+
+    given = {"beam": beam, "length_penalty": length_penalty}
+    found = compare_models(models, data, test=test, device=device, **{k: v for k, v in given.items() if v is not None})
+    if as_json:
+        print(json.dumps(found.as_object(), ensure_ascii=False))  # noqa: T201
+        return
+    show(found)
+    say(found.left_out, "blank on one side or too long, left out")
+
+
+def show(found: Any) -> None:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("")
+    for name in found.metrics:
+        table.add_column(NAMES[name], justify="right", no_wrap=True)
+        table.add_column("p", justify="right", no_wrap=True)
+    for row, model in enumerate(found.models):
+        figures = [figures[row] for figures in found.metrics.values()]
+        table.add_row(model, *(cell for one in figures for cell in cells(one)))
+    Out().print(table)
+    for name, signature in found.signatures.items():
+        print(f"{NAMES[name]}: {signature}")  # noqa: T201
+    for one in found.differences:
+        print(f"\n{one.source}\n{one.target}")  # noqa: T201
+        for score, text in zip(one.chrf, one.outputs, strict=True):
+            print(f"{score:5.1f}  {text}")  # noqa: T201
+
+
+def cells(figure: Any) -> tuple[str, str]:
+    return f"{figure.score:.2f} ± {figure.interval:.2f}", "" if figure.p is None else f"{figure.p:.3f}"

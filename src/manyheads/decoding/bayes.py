@@ -1,0 +1,63 @@
+"""Minimum Bayes risk: of many samples, the one that is most like the others.
+
+The likeliest translation may be an odd one: short, or generic. What many samples agree on is what the model means. Agreement
+is chrF (Eikema and Aziz 2020 call this sampling-based MBR).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from manyheads.decoding.chrf import pairwise_chrf
+from manyheads.decoding.options import Search
+from manyheads.decoding.reading import Reading
+from manyheads.decoding.translator import CHUNK, CHUNK_CHARACTERS, Translation, Translator, blocks
+from manyheads.errors import OptionError
+
+__all__ = ["agreement", "translate_by_agreement"]
+
+MOST = 1_000
+SEEDS = 2**32
+
+
+def translate_by_agreement(
+    translator: Translator,
+    lines: Iterable[str],
+    samples: int,
+    search: Search,
+    *,
+    chunk: int = CHUNK,
+    align: Reading | None = None,
+) -> Iterator[Translation]:
+    """Of `samples` samples of each line, the one with the highest mean chrF against the others; that is its score.
+
+    The samples are those that the seed of the search gives, and the seeds after it: the result does not depend on the batch.
+    """
+    if not 2 <= samples <= MOST:
+        raise OptionError(f"agreement is between 2 to {MOST:,} samples, got {samples}")
+    if not search.sample:
+        raise OptionError("agreement is between samples: set sample")
+    first = 0
+    for block in blocks(lines, chunk, CHUNK_CHARACTERS):
+        seeds = [(search.seed + n) % SEEDS for n in range(samples)]
+        drawn = [translator.translate_block(block, replace(search, seed=seed), first, align=align) for seed in seeds]
+        yield from map(most_agreed, zip(*drawn, strict=True))
+        first += len(block)
+
+
+def most_agreed(samples: Sequence[Translation]) -> Translation:
+    """Of equals, the one that was drawn first."""
+    scores = agreement([one.text for one in samples])
+    best = samples[int(np.argmax(scores))]
+    return replace(best, n_best=(replace(best.n_best[0], score=float(np.max(scores))),))
+
+
+def agreement(texts: Sequence[str]) -> np.ndarray:
+    """Of each text, the mean chrF against all others. Equal texts are compared once."""
+    distinct = list(dict.fromkeys(texts))
+    place = {text: n for n, text in enumerate(distinct)}
+    which = np.array([place[text] for text in texts])
+    counts = np.bincount(which)
+    scores = pairwise_chrf(distinct)
+    return ((scores @ counts - scores.diagonal()) / (len(texts) - 1))[which]

@@ -1,0 +1,136 @@
+"""Several models, one voice: at each step the mean of their probabilities.
+
+They must write the same pieces, in the same order of ids. What they read may be cut into pieces as each learnt it: the
+first model's ids are turned into text again (exactly) and cut as the others do.
+
+B sentences · S source tokens · T target tokens · W words
+"""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from manyheads.errors import OptionError
+from manyheads.models.config import TransformerConfig
+from manyheads.models.transformer import Transformer
+from manyheads.nn import DecoderCache, Memory
+from manyheads.text.tokenizer import END, PADDING, Tokenizer
+
+if TYPE_CHECKING:
+    from manyheads.decoding.translator import Translator
+
+__all__ = ["Ensemble", "EnsembleCache", "ensemble"]
+
+
+def ensemble(translators: Sequence["Translator"]) -> "Translator":
+    """A translator that is several; how to search, and how to cut what is too long, is what the first one's recipe says."""
+    first = translators[0]
+    for one in translators:
+        if isinstance(one.model, Ensemble):
+            raise OptionError("an ensemble is made of single models, got one of ensembles")
+    check_targets([one.vocabulary.target for one in translators])
+    models, sources = [one.single for one in translators], [one.vocabulary.source for one in translators]
+    check_sources(models, sources)
+    return type(first)(Ensemble(models, sources), first.vocabulary, first.recipe)
+
+
+def check_targets(targets: Sequence[Tokenizer]) -> None:
+    first = targets[0].as_json()
+    for number, target in enumerate(targets[1:], 2):
+        if target.as_json() != first:
+            raise OptionError(
+                "models of an ensemble must have the same target vocabulary, "
+                f"got {target.size:,} pieces in number {number} that are not the {targets[0].size:,} of the first",
+                hint="train them from the same pairs with the same [data], and different seeds",
+            )
+
+
+def check_sources(models: Sequence[Transformer], sources: Sequence[Tokenizer]) -> None:
+    """What fits the first model's table of positions may be too long for another's, if it is cut in other places."""
+    first = sources[0].as_json()
+    for number, (model, source) in enumerate(zip(models, sources, strict=True), 1):
+        if model.config.positions == "learned" and source.as_json() != first:
+            raise OptionError(
+                "models with learned positions are in an ensemble only if all have the same source vocabulary, "
+                f"got another one in number {number}"
+            )
+
+
+class Ensemble(nn.Module):
+    """What a Translator asks of a model, answered by several."""
+
+    def __init__(self, members: Sequence[Transformer], sources: Sequence[Tokenizer]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+        self.sources = list(sources)
+        first = sources[0].as_json()
+        self.reads_alike = [source.as_json() == first for source in sources]
+
+    @property
+    def first(self) -> Transformer:
+        return self.members[0]  # type: ignore[return-value]
+
+    @property
+    def words(self) -> nn.Embedding:
+        return self.first.words
+
+    @property
+    def config(self) -> TransformerConfig:
+        """Of the member that can be given the least."""
+        return min((member.config for member in self.models), key=table_of_positions)
+
+    @property
+    def models(self) -> list[Transformer]:
+        return list(self.members)  # type: ignore[arg-type]
+
+    def forward(self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]) -> Float[Tensor, "B T W"]:
+        """log of the mean probability of the token after each target token."""
+        memories = self.encode(source)
+        return log_mean([model.decode(target, memory) for model, memory in zip(self.models, memories, strict=True)])
+
+    def encode(self, source: Int[Tensor, "B S"]) -> list[Memory]:
+        members = zip(self.models, self.sources, self.reads_alike, strict=True)
+        return [
+            model.encode(source if alike else self.cut_again(source, tokenizer)) for model, tokenizer, alike in members
+        ]
+
+    def cut_again(self, source: Int[Tensor, "B S"], tokenizer: Tokenizer) -> Int[Tensor, "B Z"]:
+        """The same sentences as another member reads them."""
+        texts = [self.sources[0].decode(ids) for ids in source.tolist()]
+        rows = [torch.tensor([*ids, END]) for ids in tokenizer.encode(texts)]
+        return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PADDING).to(source.device)
+
+    def start(self, memory: Sequence[Memory]) -> "EnsembleCache":
+        return EnsembleCache([model.start(its_own) for model, its_own in zip(self.models, memory, strict=True)])
+
+    def step(self, tokens: Int[Tensor, "B T"], cache: "EnsembleCache") -> Float[Tensor, "B T W"]:
+        return log_mean([model.step(tokens, one) for model, one in zip(self.models, cache.caches, strict=True)])
+
+
+class EnsembleCache:
+    """What each member has seen."""
+
+    def __init__(self, caches: Sequence[DecoderCache]) -> None:
+        self.caches = caches
+
+    def select(self, rows: Int[Tensor, " C"]) -> None:
+        for cache in self.caches:
+            cache.select(rows)
+
+    def reorder(self, rows: Int[Tensor, " B"]) -> None:
+        for cache in self.caches:
+            cache.reorder(rows)
+
+
+def log_mean(logits: Sequence[Float[Tensor, "B T W"]]) -> Float[Tensor, "B T W"]:
+    """log of the mean of the distributions; a distribution already, so that its log-softmax is itself."""
+    log_p = torch.stack([one.float().log_softmax(-1) for one in logits])
+    return log_p.logsumexp(0) - math.log(len(logits))
+
+
+def table_of_positions(config: TransformerConfig) -> float:
+    return config.max_length if config.positions == "learned" else math.inf

@@ -1,0 +1,30 @@
+"""What a search asks of a model: read a source, then give the next tokens, step by step."""
+
+from typing import Any, Protocol
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+__all__ = ["Rows", "StepModel"]
+
+
+class Rows(Protocol):
+    """What was read and written so far, a row a hypothesis."""
+
+    def select(self, rows: Int[Tensor, " C"]) -> None:
+        """Keep the given rows, in the given order."""
+        ...
+
+    def reorder(self, rows: Int[Tensor, " B"]) -> None:
+        """The same, among hypotheses of one source: what they read stays."""
+        ...
+
+
+class StepModel(Protocol):
+    """A Transformer, or several that speak with one voice."""
+
+    def encode(self, source: Int[Tensor, "B S"]) -> Any: ...
+
+    def start(self, memory: Any) -> Any: ...
+
+    def step(self, tokens: Int[Tensor, "B T"], cache: Any) -> Float[Tensor, "B T W"]: ...

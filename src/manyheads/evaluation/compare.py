@@ -1,0 +1,158 @@
+"""`manyheads.compare`: is one model better than another, or was it luck?
+
+Both tests are sacreBLEU's. Paired bootstrap resampling: the test set is drawn anew a thousand times from its own
+sentences; 95 % of the scores lie within ± of a score, and p is how often the difference, brought to a mean of 0, is as large
+as the one that was seen. (It is hardly ever above a half.) Approximate randomisation: in ten thousand trials the outputs of
+two models change places at random, sentence by sentence, and p is how often the two heaps then differ by more than the
+models do.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.significance import PairedTest
+
+from manyheads.decoding.translator import Translator
+from manyheads.errors import OptionError, choose
+from manyheads.evaluation.errorrate import ErrorRate
+from manyheads.evaluation.rates import group_references, wrong_symbols
+from manyheads.text.corpus import Counts, Pair, Paths, check_paths
+from manyheads.text.parallel import read_dev
+
+__all__ = ["Comparison", "Difference", "Figure", "compare", "compare_outputs"]
+
+TESTS = {"bootstrap": "bs", "randomisation": "ar"}
+TRIALS = 10_000
+RESAMPLES = 1_000
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A model's score, the half width of its 95 % interval, and p against the first model, which has none."""
+
+    score: float
+    interval: float
+    p: float | None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A pair whose outputs differ much, and the chrF of each."""
+
+    source: str
+    target: str
+    outputs: list[str]
+    chrf: list[float]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """metrics: for each, a figure a model; signatures: how it was computed; differences: the largest first."""
+
+    models: list[str]
+    metrics: dict[str, list[Figure]]
+    signatures: dict[str, str]
+    differences: list[Difference]
+    lines: int
+    left_out: int = 0
+
+    def as_object(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def compare(
+    models: Sequence[str | Path | Translator],
+    data: Paths,
+    *,
+    test: str = "bootstrap",
+    device: str = "auto",
+    **options: float,
+) -> Comparison:
+    """Translate the sources of `data` with each model and compare all with the first, by paired "bootstrap" resampling or
+    approximate "randomisation". Options are those of `Search`."""
+    choose("test", test, TESTS)
+    if len(models) < 2:
+        raise OptionError(f"a comparison is of two models or more, got {len(models)}")
+    counts = Counts()
+    pairs = read_dev(check_paths(data, "--data"), counts)
+    outputs, kinds = {}, set()
+    for number, model in enumerate(models, 1):  # one after the other: only one of them is in memory
+        translator = model if isinstance(model, Translator) else Translator.load(model, device)
+        name = f"model {number}" if isinstance(model, Translator) else str(model)
+        name = name if name not in outputs else f"{name} ({number})"
+        outputs[name] = translator.translate_distinct([source for source, _ in pairs], translator.search(**options))
+        kinds.add(translator.vocabulary.target.kind)
+    return compare_outputs(pairs, outputs, test=test, symbols=kinds == {"symbols"}, left_out=counts.left_out)
+
+
+def compare_outputs(
+    pairs: Sequence[Pair],
+    outputs: Mapping[str, list[str]],
+    *,
+    test: str = "bootstrap",
+    symbols: bool,
+    left_out: int = 0,
+) -> Comparison:
+    """Outputs, by the names of models, against the targets of pairs. With `symbols`, error rates too (see `score_outputs`)."""
+    targets = [target for _, target in pairs]
+    tested = paired_test(test, outputs, {"bleu": BLEU(), "chrf": CHRF()}, [targets])
+    if symbols:
+        groups = group_references(pairs)
+        first = {source: n for n, (source, _) in reversed(list(enumerate(pairs)))}
+        distinct = {name: [texts[first[source]] for source in groups] for name, texts in outputs.items()}
+        references = list(groups.values())
+        rates = {
+            "wer": ErrorRate("wer", references, lambda output, right: (output not in right, 1)),
+            "per": ErrorRate("per", references, wrong_symbols),
+        }
+        tested |= paired_test(test, distinct, rates, None)
+    return Comparison(
+        models=list(outputs),
+        metrics={name: figures for name, (figures, _) in tested.items()},
+        signatures={name: signature for name, (_, signature) in tested.items()},
+        differences=largest_differences(pairs, list(outputs.values())),
+        lines=len(pairs),
+        left_out=left_out,
+    )
+
+
+def paired_test(
+    kind: str,
+    outputs: Mapping[str, list[str]],
+    metrics: Mapping[str, Metric],
+    references: Sequence[Sequence[str]] | None,
+) -> dict[str, tuple[list[Figure], str]]:
+    """For each metric a figure a model, and the signature."""
+    found = {}
+    samples = TRIALS if kind == "randomisation" else RESAMPLES
+    for name, metric in metrics.items():  # one at a time: sacreBLEU would call them by names of its own
+        test = PairedTest(list(outputs.items()), {name: metric}, references, TESTS[kind], samples, RESAMPLES)
+        signatures, results = test()
+        ((its_own, signature),) = signatures.items()
+        found[name] = figures(results[its_own]), str(signature)
+    return found
+
+
+def figures(results: Sequence[Any]) -> list[Figure]:
+    first, *others = (round(float(one.score), 4) for one in results)
+    intervals = [round(float(one.ci), 4) for one in results]
+    # Of equal scores sacreBLEU would say that no chance makes them differ.
+    p = [1.0 if score == first else round(one.p_value, 4) for score, one in zip(others, results[1:], strict=True)]
+    return list(map(Figure, (first, *others), intervals, (None, *p)))
+
+
+def largest_differences(pairs: Sequence[Pair], outputs: Sequence[list[str]]) -> list[Difference]:
+    """The pairs where chrF, sentence by sentence, is furthest apart; a pair that is there twice is shown once."""
+    chrf = CHRF()
+    found = {}
+    for (source, target), *texts in zip(pairs, *outputs, strict=True):
+        if len(set(texts)) > 1:
+            scores = [round(chrf.sentence_score(text, [target]).score, 1) for text in texts]
+            found[source, target] = Difference(source, target, texts, scores)
+    return sorted(found.values(), key=lambda one: min(one.chrf) - max(one.chrf))[:SHOWN]

@@ -1,0 +1,72 @@
+"""Which word each piece is part of. Alignments link words, or characters where these are the pieces.
+
+A word is what stands between spaces (U+0020, no other blank). What a model writes need not be whole UTF-8, so both are
+counted over bytes, as they will read once decoded.
+"""
+
+import codecs
+from collections.abc import Iterable, Sequence
+
+__all__ = ["Units", "character_units", "letter_words", "move_units", "word_units"]
+
+Units = list[int | None]
+"""Of each piece, or letter, the number of the unit it is in; None for a space between words."""
+
+SPACE = ord(" ")
+
+
+def word_units(spellings: Iterable[bytes]) -> Units:
+    """The word of each piece; of one with parts of two words, the first."""
+    found: Units = []
+    words, inside = 0, False
+    for spelling in spellings:
+        number = None
+        for byte in spelling:
+            words += byte != SPACE and not inside
+            inside = byte != SPACE
+            number = words - 1 if inside and number is None else number
+        found.append(number)
+    return found
+
+
+def character_units(spellings: Iterable[bytes]) -> Units:
+    """The character of each piece: several bytes may spell one."""
+    found: Units = []
+    decoder, characters = codecs.getincrementaldecoder("utf-8")(errors="replace"), 0
+    for spelling in spellings:
+        characters += len(decoder.decode(spelling))
+        pending = bool(decoder.getstate()[0])
+        found.append(characters - (not pending) if spelling else None)
+    return found
+
+
+def letter_words(text: str) -> Units:
+    """The word of each letter of a text."""
+    found: Units = []
+    words, before = -1, " "
+    for letter in text:
+        words += before == " " != letter
+        found.append(None if letter == " " else words)
+        before = letter
+    return found
+
+
+def move_units(parts: Sequence[str], whole: str, words: bool) -> list[dict[int, int]]:
+    """For each part of a text, the units of the part → the units of the whole.
+
+    Parts are cut out of a line, or joined to one, with or without blanks between them: what is not blank stays in order.
+    A unit without ink has no place in the whole.
+    """
+    ink = (unit for letter, unit in zip(whole, letter_units(whole, words), strict=True) if not letter.isspace())
+    moves: list[dict[int, int]] = []
+    for part in parts:
+        move: dict[int, int] = {}
+        for letter, unit in zip(part, letter_units(part, words), strict=True):
+            if unit is not None and not letter.isspace() and (place := next(ink, None)) is not None:
+                move.setdefault(unit, place)
+        moves.append(move)
+    return moves
+
+
+def letter_units(text: str, words: bool) -> Units:
+    return letter_words(text) if words else list(range(len(text)))
