@@ -23,7 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 WIDEST = 16
-"""A beam is widened to have a place for each piece of what must appear; but not for whole sentences."""
+"""A beam is widened to have a place for each bank; but what must appear may be a whole sentence."""
 
 
 def take_wishes(wishes: Iterator[Wishes], count: int) -> list[Wishes]:
@@ -89,7 +89,7 @@ def beam_of(script: Script | None, search: Search) -> int:
     if script is None:
         return 0
     beam = max(1, search.beam // search.n_best) if search.diversity else search.beam
-    return max(beam, min(WIDEST, 1 + int(script.prices.sum()))) if script.must else beam
+    return max(beam, min(WIDEST, script.banks))
 
 
 def rows_of_a_line(script: Script | None, search: Search) -> int:

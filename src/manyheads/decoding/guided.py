@@ -5,6 +5,8 @@
 
 In a beam, hypotheses compete with those that have as much of what must appear: the places are dealt out to these banks
 in turn (Post and Vilar, 2018). Else whatever has nothing of it yet would be likelier, and fill the beam until the end.
+Likewise those whose last word must go on, because it must never be, have banks of their own: most of them are about to
+pay dearly for it, and would have filled the beam before that shows.
 
 Groups of one sentence search side by side, each for one output. In diverse search (Vijayakumar et al., 2018) a group pays
 for every word that earlier groups write at this step; for alternatives, each begins with another token after the prefix.
@@ -102,14 +104,14 @@ class Guide:
         self, scores: Float[Tensor, "U k"], log_p: Float[Tensor, "Uk W"], rows: list[int], written: Int[Tensor, "Uk T"]
     ) -> Candidates:
         units, log_p = [self.units[row] for row in rows], log_p.unflatten(0, scores.shape)
-        allowed, progress = survey(units, scores, written.unflatten(0, scores.shape))
+        allowed, banks = survey(units, scores, written.unflatten(0, scores.shape))
         if self.groups.fork:
             fork(units, log_p[:, 0], allowed, written.shape[1])
         log_p = log_p.masked_fill(~torch.from_numpy(allowed).to(log_p.device), -inf)
-        banks = torch.from_numpy(progress).to(log_p.device)
+        kinds = torch.from_numpy(banks).to(log_p.device)
         if self.groups.diversity:
-            return diverse_candidates(units, scores, log_p, banks, self.groups.diversity)
-        return candidates(scores, log_p, banks)
+            return diverse_candidates(units, scores, log_p, kinds, self.groups.diversity)
+        return candidates(scores, log_p, kinds)
 
 
 # ── what may follow ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -118,9 +120,9 @@ class Guide:
 def survey(
     units: list[Unit], scores: Float[Tensor, "U k"], written: Int[Tensor, "U k T"]
 ) -> tuple[Bool[np.ndarray, "U k W"], Int[np.ndarray, "U k W"]]:
-    """For each hypothesis: the words that may follow, and how much of what must appear is there after each."""
+    """For each hypothesis: the words that may follow, and the bank that each leads to."""
     shape = (*scores.shape, units[0].script.spelling.size)
-    allowed, progress = np.zeros(shape, bool), np.zeros(shape, np.int32)
+    allowed, banks = np.zeros(shape, bool), np.zeros(shape, np.int32)
     alive, ids = (scores > -inf).tolist(), written.tolist()
     for n, unit in enumerate(units):
         ranks = [rank for rank, living in enumerate(alive[n]) if living]
@@ -128,8 +130,8 @@ def survey(
         options = [unit.script.options(state, ids[n][rank]) for state, rank in zip(states, ranks, strict=True)]
         if ranks:
             allowed[n, ranks] = permitted(options, unit.script, unit.script.limit - written.shape[2] - 1)
-            progress[n, ranks] = [one.progress for one in options]
-    return allowed, progress
+            banks[n, ranks] = [one.bank for one in options]
+    return allowed, banks
 
 
 def permitted(options: list[Options], script: Script, room: int) -> list[Bool[np.ndarray, " W"]]:
@@ -175,10 +177,10 @@ def candidates(
 def dealt_out(values: Float[Tensor, "U c"], banks: Int[Tensor, "U c"], most: int) -> Int[Tensor, "U m"]:
     """The places of the best of every bank, the fullest bank first; then of the second best of every bank, …"""
     most = min(most, values.shape[1])
-    filled = banks[values > -inf].unique()
-    if len(filled) < 2:
+    fullest = int(banks.max())
+    if fullest == 0:
         return values.topk(most, sorted=True).indices
-    ranked = [values.masked_fill(banks != bank, -inf).topk(most, sorted=True) for bank in filled.flip(0)]
+    ranked = [values.masked_fill(banks != bank, -inf).topk(most, sorted=True) for bank in range(fullest, -1, -1)]
     best, places = (torch.stack(both, 2).flatten(1) for both in zip(*ranked, strict=True))
     order = (best == -inf).to(torch.int8).sort(dim=1, stable=True).indices[:, :most]
     return places.gather(1, order)
@@ -230,8 +232,10 @@ class GuidedChoice:
         script, state = self.scripts[n], self.states[n]
         if state is None or step >= script.limit:
             return np.ones(script.spelling.size, bool)
-        (words,) = permitted([script.options(state, self.written[n])], script, script.limit - step - 1)
-        return words
+        options = script.options(state, self.written[n])
+        (words,) = permitted([options], script, script.limit - step - 1)
+        # Whoever cannot compare does better not to begin what is most likely the word itself.
+        return words & ~options.hanging if (words & ~options.hanging).any() else words
 
     def write(self, n: int, word: int) -> None:
         state = self.states[n]

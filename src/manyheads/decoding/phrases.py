@@ -49,10 +49,12 @@ class Reader:
         self.places: list[Place | None] = [None]
         self.hangs = [False]
         self.numbers: dict[Place, int] = {}
+        self.bytes_read: dict[tuple[int, int], int] = {}
         self.table = np.full((0, 256), UNKNOWN, np.int32)
         self.rows: dict[tuple[int, int], Int[np.ndarray, " W"]] = {}
         self.cost_rows: dict[tuple[int, int], Int[np.ndarray, " W"]] = {}
         self.costs: dict[tuple[int, int], int] = {}
+        self.successors: dict[tuple[int, int], set[tuple[int, int]]] = {}
         self.beginning = self.number(Place(0))
         self.builders = pieces_within(" " + phrase, spelling)
         in_a_word = self.number(Place(0, in_word=True))
@@ -83,6 +85,11 @@ class Reader:
         ]
 
     def read_byte(self, state: int, byte: int) -> int:
+        if (state, byte) not in self.bytes_read:
+            self.bytes_read[state, byte] = self.work_out(state, byte)
+        return self.bytes_read[state, byte]
+
+    def work_out(self, state: int, byte: int) -> int:
         place = self.places[state]
         if place is None:
             return FOUND
@@ -153,14 +160,18 @@ class Reader:
             edge, seen, steps = {(context, state)}, set(), 0
             while not any(state == FOUND or self.hangs[state] for _, state in edge):
                 seen |= edge
-                edge = {self.build(place, piece) for place in edge for piece in self.builders} - seen
+                edge = set().union(*map(self.built, edge)) - seen
                 steps += 1
             self.costs[context, state] = steps
         return self.costs[context, state]
 
-    def build(self, place: tuple[int, int], piece: int) -> tuple[int, int]:
-        context, state = place
-        return int(self.spelling.after[context][piece]), self.read(context, state, piece)
+    def built(self, place: tuple[int, int]) -> set[tuple[int, int]]:
+        """(context, state) after each piece of the phrase."""
+        if place not in self.successors:
+            context, state = place
+            after = self.spelling.after[context]
+            self.successors[place] = {(int(after[i]), self.read(context, state, i)) for i in self.builders}
+        return self.successors[place]
 
 
 def pieces_within(text: str, spelling: Spelling) -> list[int]:

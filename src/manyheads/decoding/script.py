@@ -8,8 +8,8 @@ W pieces
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, replace
+from functools import lru_cache, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -49,14 +49,16 @@ class Options:
 
     allowed    does it keep to the prefix, and bring nothing about that must never be?
     polite     does it not repeat, and not end too early?
+    hanging    is it all of what must never be, unless the word goes on? ("cat", in "category")
     owed       pieces that must be written after it, at least
-    progress   pieces of what must appear that are there then
+    bank       the hypotheses that it competes with: more, if more of what must appear is there
     """
 
     allowed: Bool[np.ndarray, " W"]
     polite: Bool[np.ndarray, " W"]
+    hanging: Bool[np.ndarray, " W"]
     owed: Int[np.ndarray, " W"]
-    progress: Int[np.ndarray, " W"]
+    bank: Int[np.ndarray, " W"]
 
 
 class Scripts:
@@ -95,6 +97,7 @@ class Script:
         self.prefix = Prefix(wishes.prefix, scripts.tokenizer, scripts.spelling)
         self.limit = min(longest, max(limit, len(self.prefix.ids) + 1))
         self.min_length, self.no_repeat = min_length, no_repeat
+        self.options_of = lru_cache(16)(self.work_out)  # most hypotheses are in one of few states
         self.must: list[Reader] = []
         self.never = [scripts.book.reader(phrase) for phrase in wishes.never]
         self.check_prefix(wishes.prefix)
@@ -120,8 +123,13 @@ class Script:
         return reduce(self.advance, self.prefix.ids, self.start())
 
     @property
+    def banks(self) -> int:
+        """Hypotheses that should not crowd each other out: by their progress, and by whether their last word must go on."""
+        return (1 + int(self.prices.sum())) * (2 if self.never else 1)
+
+    @property
     def prices(self) -> Int[np.ndarray, " n"]:
-        """Pieces that each phrase takes, wherever it is put. `progress` counts up to their sum."""
+        """Pieces that each phrase takes, wherever it is put. Progress counts up to their sum."""
         return np.array([reader.from_anywhere for reader in self.must], np.int32)
 
     def start(self) -> State:
@@ -141,16 +149,21 @@ class Script:
     # ── the next piece ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def options(self, state: State, written: Sequence[int]) -> Options:
+        options = self.options_of(state)
+        return replace(options, polite=self.polite(state, written)) if self.min_length or self.no_repeat else options
+
+    def work_out(self, state: State) -> Options:
         if state.forced:
             return self.only(self.prefix.forced[-state.forced])
-        allowed, broken = self.allowed(state)
+        allowed, hanging = self.allowed(state)
         owed, progress = self.owed(state)
         if state.left:
             seam = self.seam.costs_after(state.context, state.left)
             allowed &= seam < IMPOSSIBLE
             owed = np.where(seam > 0, self.prices.sum() + seam, owed)
-        owed = np.where(broken, self.prices.sum() + 1, owed)
-        return Options(allowed, self.polite(state, written), owed, progress)
+        owed = np.where(hanging, self.prices.sum() + 1, owed)
+        bank = 2 * progress + ~hanging if self.never else progress
+        return Options(allowed, np.ones_like(allowed), hanging, owed, bank)
 
     def ends_prefix(self) -> Bool[np.ndarray, " W"]:
         """Of the pieces that may follow what is forced: which have all the rest of the prefix in them?"""
@@ -161,12 +174,11 @@ class Script:
         allowed = np.zeros(self.spelling.size, bool)
         allowed[piece] = True
         nothing = np.zeros(self.spelling.size, np.int32)
-        return Options(allowed, allowed, nothing, nothing)
+        return Options(allowed, allowed, nothing > 0, nothing, nothing)
 
     def allowed(self, state: State) -> tuple[Bool[np.ndarray, " W"], Bool[np.ndarray, " W"]]:
         """Pieces that bring about nothing that must never be; and those whose word must go on, for it to be so."""
-        allowed, hanging = np.ones((2, self.spelling.size), bool)
-        hanging[:] = False
+        allowed, hanging = np.ones(self.spelling.size, bool), np.zeros(self.spelling.size, bool)
         for reader, q in zip(self.never, state.never, strict=True):
             after = reader.after(state.context, q)
             allowed &= after != FOUND
@@ -192,7 +204,7 @@ class Script:
     def polite(self, state: State, written: Sequence[int]) -> Bool[np.ndarray, " W"]:
         polite = np.ones(self.spelling.size, bool)
         polite[END] = len(written) + 1 >= self.min_length
-        if self.no_repeat and not state.left:
+        if self.no_repeat and not state.left and not state.forced:
             polite[list(would_repeat(written, self.no_repeat))] = False
         return polite
 
