@@ -10,8 +10,9 @@ from typing import Annotated, Any, TextIO
 
 from cyclopts import Parameter
 
+from manyheads.cli.control import NO_CONTROL, Control, search_options, wishes_of_lines
 from manyheads.cli.options import Device, File, Json, Whole, say
-from manyheads.errors import InputError, SaveError
+from manyheads.errors import InputError, OptionError, SaveError
 
 __all__ = ["translate"]
 
@@ -33,6 +34,7 @@ def translate(
     top_p: float | None = None,
     seed: Whole = 1,
     batch: Whole = 64,
+    control: Control = NO_CONTROL,
     as_json: Json = False,
     device: Device = "auto",
 ) -> None:
@@ -70,43 +72,54 @@ def translate(
     batch
         Lines computed together.
     as_json
-        One JSON object a line: translation, score, truncated, parts, and n_best if asked for.
+        One JSON object a line: translation, score, truncated, parts, looped, and unmet and n_best if asked for.
     device
         auto (a GPU if there is one), cpu, cuda, cuda:1.
     """
     options = {
         "beam": beam, "length_penalty": length_penalty, "n_best": n_best, "sample": sample, "temperature": temperature,
-        "top_k": top_k, "top_p": top_p, "seed": seed, "batch": batch,
+        "top_k": top_k, "top_p": top_p, "seed": seed, "batch": batch, **search_options(control),
     }  # fmt: skip
-    run(model, input, output, {name: value for name, value in options.items() if value is not None}, as_json, device)
+    given = {name: value for name, value in options.items() if value is not None}
+    run(model, input, output, given, control, as_json, device)
 
 
-def run(model: str, source: str, output: str, options: dict[str, Any], as_json: bool, device: str) -> None:
+def run(
+    model: str, source: str, output: str, options: dict[str, Any], control: Control, as_json: bool, device: str
+) -> None:
     from manyheads.decoding.translator import CHUNK, Translation, Translator
 
+    if source == control.prefixes == "-":
+        raise OptionError("standard input is read once, got - as --input and as --prefixes")
+    wishes = wishes_of_lines(control)
     translator = Translator.load(model, device)
     search = translator.search(**options)
     chunk = 1 if source == "-" and sys.stdin.isatty() else CHUNK  # whoever types waits for an answer
 
     def show(number: int, line: Translation) -> str:
         if as_json:
-            return json.dumps(as_object(line, search.n_best), ensure_ascii=False)
-        if search.n_best == 1:
+            return json.dumps(as_object(line, search.outputs, wished=control != NO_CONTROL), ensure_ascii=False)
+        if search.outputs == 1:
             return line.text
         ranked = enumerate(line.n_best, 1)
         return "\n".join(f"{number}\t{rank}\t{one.score:.4f}\t{one.text}" for rank, one in ranked)
 
-    parts = truncated = 0
+    parts = truncated = looped = unmet = 0
     with open_output(output) as file:
-        for number, line in enumerate(translator.translate(read_texts(source), search, chunk=chunk), 1):
+        lines = translator.translate(read_texts(source), search, wishes=wishes, chunk=chunk)
+        for number, line in enumerate(lines, 1):
             print(show(number, line), file=file, flush=chunk == 1)
             parts, truncated = parts + (line.parts > 1), truncated + line.truncated
+            looped, unmet = looped + line.looped, unmet + bool(line.unmet)
     say(parts, "too long for one pass, translated in parts")
     say(truncated, "cut off at the bound on the length (decode.max_ratio, decode.max_extra)")
+    say(looped, "ending with the same few pieces again and again (--no-repeat 4 forbids that)")
+    say(unmet, "without something that was wished for: no room, or at odds with another wish (--json names it)")
 
 
-def as_object(line: Any, n_best: int) -> dict[str, Any]:
+def as_object(line: Any, n_best: int, wished: bool) -> dict[str, Any]:
     found = {"translation": line.text, "score": round(line.score, 4), "truncated": line.truncated, "parts": line.parts}
+    found |= {"looped": line.looped} | ({"unmet": line.unmet} if wished else {})
     if n_best == 1:
         return found
     return {**found, "n_best": [{"translation": one.text, "score": round(one.score, 4)} for one in line.n_best]}

@@ -22,8 +22,8 @@ __all__ = [
     "unmet", "wishes_of_parts",
 ]  # fmt: skip
 
-WIDEST = 16
-"""A beam is widened to have a place for each bank; but what must appear may be a whole sentence."""
+WIDEST = 24
+"""A beam is widened to have two places for each bank; but what must appear may be a whole sentence."""
 
 
 def take_wishes(wishes: Iterator[Wishes], count: int) -> list[Wishes]:
@@ -89,7 +89,7 @@ def beam_of(script: Script | None, search: Search) -> int:
     if script is None:
         return 0
     beam = max(1, search.beam // search.n_best) if search.diversity else search.beam
-    return max(beam, min(WIDEST, script.banks))
+    return max(beam, min(WIDEST, 2 * script.banks)) if script.banks > 1 else beam
 
 
 def rows_of_a_line(script: Script | None, search: Search) -> int:

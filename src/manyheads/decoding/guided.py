@@ -83,6 +83,7 @@ class Unit:
 
     def __init__(self, sentence: int, group: int, script: Script) -> None:
         self.sentence, self.group, self.script = sentence, group, script
+        self.has_output = False
         self.states: dict[tuple[int, ...], State] = {}
 
     def follow(self, written: list[tuple[int, ...]]) -> list[State]:
@@ -110,8 +111,17 @@ class Guide:
         log_p = log_p.masked_fill(~torch.from_numpy(allowed).to(log_p.device), -inf)
         kinds = torch.from_numpy(banks).to(log_p.device)
         if self.groups.diversity:
-            return diverse_candidates(units, scores, log_p, kinds, self.groups.diversity)
-        return candidates(scores, log_p, kinds)
+            chosen = diverse_candidates(units, scores, log_p, kinds, self.groups.diversity)
+        else:
+            chosen = candidates(scores, log_p, kinds)
+        note_outputs(units, chosen, scores.shape[1])
+        return chosen
+
+
+def note_outputs(units: list[Unit], chosen: Candidates, beam: int) -> None:
+    scores, _, words = (part[:, :beam] for part in chosen)
+    for unit, ends in zip(units, ((words == END) & (scores > -inf)).any(1).tolist(), strict=True):
+        unit.has_output |= ends
 
 
 # ── what may follow ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -129,23 +139,26 @@ def survey(
         states = unit.follow([tuple(ids[n][rank]) for rank in ranks])
         options = [unit.script.options(state, ids[n][rank]) for state, rank in zip(states, ranks, strict=True)]
         if ranks:
-            allowed[n, ranks] = permitted(options, unit.script, unit.script.limit - written.shape[2] - 1)
+            room = unit.script.limit - written.shape[2] - 1
+            allowed[n, ranks] = permitted(options, unit.script, room, give_up=not unit.has_output)
             banks[n, ranks] = [one.bank for one in options]
     return allowed, banks
 
 
-def permitted(options: list[Options], script: Script, room: int) -> list[Bool[np.ndarray, " W"]]:
+def permitted(options: list[Options], script: Script, room: int, give_up: bool) -> list[Bool[np.ndarray, " W"]]:
     """Of the hypotheses of a sentence, the words that leave room for what is owed.
 
     If there can be, room is kept for an end too, and for a word between two that must not meet. If no hypothesis has a
-    word left, repetition is the first thing to be put up with, and what must appear the next to be given up. What must
-    never be is never.
+    word left, and there is no output yet, repetition is the first thing to be put up with, and what must appear the next
+    to be given up. What must never be is never.
     """
     wanted = (2 if script.never else 1) if script.must else 0
     for spare in range(wanted, -1, -1):
         words = [o.allowed & o.polite & (o.owed + spare * (o.owed > 0) <= room) for o in options]
         if any(one.any() for one in words):
             return words
+    if not give_up:
+        return [np.zeros_like(o.allowed) for o in options]
     words = [o.allowed & (o.owed <= room) for o in options]
     return words if any(one.any() for one in words) else [o.allowed for o in options]
 
@@ -233,7 +246,7 @@ class GuidedChoice:
         if state is None or step >= script.limit:
             return np.ones(script.spelling.size, bool)
         options = script.options(state, self.written[n])
-        (words,) = permitted([options], script, script.limit - step - 1)
+        (words,) = permitted([options], script, script.limit - step - 1, give_up=True)
         # Whoever cannot compare does better not to begin what is most likely the word itself.
         return words & ~options.hanging if (words & ~options.hanging).any() else words
 
