@@ -1,6 +1,6 @@
 """Guided search against all outputs that satisfy the wishes, against plain search, and against the model's own scores."""
 
-from itertools import product
+from itertools import product, takewhile
 
 import pytest
 import torch
@@ -13,9 +13,9 @@ from manyheads.decoding.guided import Groups, guided_beam
 from manyheads.decoding.hypothesis import length_penalty
 from manyheads.decoding.script import Script
 from manyheads.decoding.wishes import Wishes
-from manyheads.text.tokenizer import END
+from manyheads.text.tokenizer import BEGIN, END
 
-LETTERS, LIMIT = "ab ", 5
+LETTERS, LIMIT = "ab ", 4
 seeds = st.integers(0, 999)
 
 
@@ -51,15 +51,15 @@ wished = st.one_of(
 )
 
 
-@settings(max_examples=40)
-@given(seeds, wished, st.sampled_from([0.0, 1.0]), st.sampled_from([0, 2, 4]), st.sampled_from([0, 1, 2, 3]))
+@settings(max_examples=25)
+@given(seeds, wished, st.sampled_from([0.0, 1.0]), st.sampled_from([0, 2, 3]), st.sampled_from([0, 1, 2, 3]))
 def test_a_beam_with_room_for_all_is_exhaustive_search(seed, wishes, alpha, least, size):
     """It finds exactly the outputs that satisfy the wishes, and the best of them first."""
     translator, source = build("characters", seed), [5, 200, END]
     favour(translator, LETTERS)
     script = Script(translator.scripts, wishes, LIMIT, LIMIT, min_length=least, no_repeat=size)
     with torch.no_grad():
-        (found,) = guided_beam(translator.model, torch.tensor([source]), [script], beam=200, alpha=alpha)
+        (found,) = guided_beam(translator.model, torch.tensor([source]), [script], beam=3**3 * 4, alpha=alpha)
     expected = {
         ids: forced(translator, source, ids) / length_penalty(len(ids) + 1, alpha)
         for ids in satisfying(translator, wishes, least, size)
@@ -97,11 +97,10 @@ LINES = ["a bad cafe", "bee", "dad fed a deaf bee", "cab", "face a facade", "a"]
     ],
     ids=str,
 )  # fmt: skip
-@pytest.mark.parametrize("kind", ["bpe", "symbols"])
-def test_what_a_line_gives_does_not_depend_on_its_batch(kind, options):
-    translator = build(kind, max_extra=14)
+def test_what_a_line_gives_does_not_depend_on_its_batch(options):
+    translator = build(max_extra=14)
     together = list(translator.translate(LINES, translator.search(**options), wishes=WISHES))
-    for order in ([0], [1], [2, 4], [5, 3, 0], [4, 3, 2, 1, 0]):
+    for order in ([1], [2, 4], [5, 3, 0]):
         lines, wishes = [LINES[n] for n in order], [WISHES[n] for n in order]
         found = translator.translate(lines, translator.search(batch=2, **options), wishes=wishes)
         for n, one in zip(order, found, strict=True):
@@ -112,10 +111,13 @@ def test_what_a_line_gives_does_not_depend_on_its_batch(kind, options):
 def test_draws_within_wishes_follow_the_line():
     translator = build(max_extra=14)
     wishes = [Wishes(prefix="ca"), Wishes(never=["a"])] * 3
-    search = {"sample": True, "no_repeat": 2}
-    expected = list(translator.translate(LINES, translator.search(**search), wishes=wishes))
-    assert list(translator.translate(LINES, translator.search(batch=2, **search), wishes=wishes, chunk=4)) == expected
-    assert list(translator.translate(LINES, translator.search(seed=2, **search), wishes=wishes)) != expected
+
+    def drawn(chunk=6, **options):
+        search = translator.search(sample=True, no_repeat=2, **options)
+        return [one.text for one in translator.translate(LINES, search, wishes=wishes, chunk=chunk)]
+
+    assert drawn(batch=2, chunk=4) == drawn()
+    assert all(a != b for a, b in zip(drawn(), drawn(seed=2), strict=True))
 
 
 # ── groups ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -149,7 +151,7 @@ def test_the_first_group_is_the_plain_search_and_a_high_price_makes_all_others_d
     _, found = searched(translator, LINES, Groups(4, diversity=1_000.0), 3)
     for best, outputs in zip(plain, found, strict=True):
         assert best[0].ids in [h.ids for h in outputs]
-        columns = zip(*([*h.ids, END] for h in outputs), strict=False)
+        columns = zip(*([*h.ids, END] if h.finished else h.ids for h in outputs), strict=False)
         assert all(len(set(column)) == len(column) for column in columns), "no two have a word at the same place"
 
 
@@ -167,10 +169,16 @@ def test_diversity_makes_outputs_differ_more():
             for a, b in zip(h.ids, g.ids, strict=False)
         )
 
-    assert shared(20.0) < shared(2.0) < shared(0.01)
+    assert shared(20.0) < shared(1.0) < shared(0.05)
 
 
-@pytest.mark.parametrize("prefix", ["", "ca", "a b ", "b.é"])
+def common(several):
+    """What all begin with."""
+    columns = takewhile(lambda column: len(set(column)) == 1, zip(*several, strict=False))
+    return [column[0] for column in columns]
+
+
+@pytest.mark.parametrize("prefix", ["", "ca", "a b ", "é a"])
 @pytest.mark.parametrize("kind", ["bpe", "characters", "symbols"])
 @torch.no_grad()
 def test_alternatives_are_the_likeliest_next_tokens_each_completed(kind, prefix):
@@ -179,14 +187,13 @@ def test_alternatives_are_the_likeliest_next_tokens_each_completed(kind, prefix)
     wishes = Wishes(prefix)
     (source,), (found,) = searched(translator, LINES[:1], Groups(4, fork=True), 2, wishes)
     script = Script(translator.scripts, wishes, 12, 100)
-    ids, after = script.prefix.forced, translator.scripts.spelling.write(script.prefix.forced)
-    log_p = translator.model(torch.tensor([source]), torch.tensor([[1, *ids]]))[0, -1].log_softmax(-1)
-    fits = [
-        i
-        for i in range(3 if script.prefix.left else END, len(log_p))
-        if translator.scripts.spelling.added[after[1]][i].startswith(script.prefix.left)
-    ]
+    ids, spelling = common([h.ids for h in found]), translator.scripts.spelling
+    written, context = spelling.write(ids)
+    left = prefix.encode()[len(written) :]
+    assert ids[: len(script.prefix.forced)] == script.prefix.forced
+    log_p = translator.model(torch.tensor([source]), torch.tensor([[BEGIN, *ids]]))[0, -1].log_softmax(-1)
+    fits = [i for i in range(END + bool(left), len(log_p)) if spelling.added[context][i].startswith(left)]
     likeliest = sorted(fits, key=lambda i: -log_p[i])[:4]
-    assert {([*h.ids, END])[len(ids)] for h in found} == set(likeliest)
+    assert {[*h.ids, END][len(ids)] for h in found} == set(likeliest)
     assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
     assert all(translator.vocabulary.target.decode(h.ids).startswith(prefix) for h in found)

@@ -28,7 +28,7 @@ def pieces(translator, text):
     return len(translator.vocabulary.target.encode([text])[0])
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(kinds, seeds, texts, searches)
 def test_outputs_begin_with_their_prefix(kind, seed, prefix, search):
     translator = build(kind, seed)
@@ -37,18 +37,18 @@ def test_outputs_begin_with_their_prefix(kind, seed, prefix, search):
         assert one.unmet == ()
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(kinds, seeds, st.lists(pairs_of_words, min_size=1, max_size=3), beams)
 def test_what_must_appear_appears_if_there_is_room(kind, seed, must, beam):
     """Room for all of them, spelt in bytes and one after the other, is room enough."""
     translator = build(kind, seed, max_extra=1 + sum(len(phrase.encode()) + 1 for phrase in must))
-    for one in translate(translator, LINES[:2], Wishes(must=must), beam=beam):
+    for one in translate(translator, LINES[:1], Wishes(must=must), beam=beam):
         assert one.unmet == ()
         assert all(phrase in one.text for phrase in must)
         assert all(translator.scripts.appears(phrase, one.text) for phrase in must)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(kinds, seeds, pairs_of_words, beams)
 def test_one_phrase_appears_whenever_the_bound_allows(kind, seed, phrase, beam):
     """The bound: exactly the pieces that the phrase takes at the start of a text, or one less."""
@@ -57,37 +57,35 @@ def test_one_phrase_appears_whenever_the_bound_allows(kind, seed, phrase, beam):
     least = reader.cost(0, reader.beginning)
     assert least <= pieces(translator, phrase)
     for bound in {max(1, least - 1), least, least + 1, least + 2}:
-        for one in translate(translator, LINES[:2], Wishes(must=[phrase]), beam=beam, max_length=bound):
+        for one in translate(translator, LINES[:1], Wishes(must=[phrase]), beam=beam, max_length=bound):
             assert one.unmet == (() if bound >= least else (phrase,))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(kinds, seeds, st.lists(pairs_of_words, min_size=1, max_size=3), searches)
 def test_what_must_never_appear_never_does(kind, seed, never, search):
     """… not even in what the model likes best to say, nor where the bound cuts an output off."""
     translator = build(kind, seed)
-    plain = translate(translator, LINES[:2], Wishes(), **search)
+    plain = translate(translator, LINES[:1], Wishes(), **search)
     never = [*never, *(word for one in plain for word in one.text.split()[:3] if "\ufffd" not in word)]
     for bound in (0, 4):
-        for one in translate(translator, LINES[:2], Wishes(never=never), max_length=bound, **search):
+        for one in translate(translator, LINES[:1], Wishes(never=never), max_length=bound, **search):
             for alternative in one.n_best:
                 assert not any(translator.scripts.appears(phrase, alternative.text) for phrase in never)
             assert one.unmet == ()
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(kinds, seeds, texts, st.lists(phrases, max_size=2), st.lists(phrases, max_size=2), beams)
 def test_all_wishes_together(kind, seed, prefix, must, never, beam):
     """What must never be comes first; what is then missing is named."""
     translator = build(kind, seed, max_extra=24)
     wishes = Wishes(prefix, must, never)
-    try:
-        found = translate(translator, LINES[:2], wishes, beam=beam, no_repeat=3)
-    except InputError as error:
-        assert "a prefix must not hold what must never appear" in error.message
-        assert any(translator.scripts.appears(phrase, prefix) for phrase in never)
+    if any(translator.scripts.appears(phrase, prefix + "_") for phrase in never):
+        with pytest.raises(InputError, match="a prefix must not hold what must never appear"):
+            translate(translator, LINES[:1], wishes, beam=beam)
         return
-    for one in found:
+    for one in translate(translator, LINES[:1], wishes, beam=beam, no_repeat=3):
         missing = {phrase for phrase in must if not translator.scripts.appears(phrase, one.text)}
         assert set(one.unmet) == missing
         assert missing <= {m for m in must if any(n in m for n in never)}
@@ -106,7 +104,7 @@ def test_a_word_may_go_on(kind):
         translate(translator, ["bee"], Wishes("a cab ", never=["cab"]))
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(kinds, seeds, st.integers(1, 3), searches)
 def test_no_sequence_of_pieces_is_there_twice(kind, seed, size, search):
     translator = build(kind, seed, max_extra=30)
@@ -164,14 +162,9 @@ def test_of_a_line_in_parts_each_owes_its_own():
 def test_what_never_may_be_and_is_where_parts_meet_is_named():
     """Parts do not know of each other."""
     translator = build("characters", pieces=8)
-    (plain,) = translate(translator, ["bee a cab. dad fed"], Wishes(prefix="b"))
-    assert plain.parts > 1
-    middle = [n for n, letter in enumerate(plain.text) if letter == " "]
-    assert middle
-    forced = {"max_length": 2, "beam": 2}
-    wishes = Wishes(must=["b"], never=["b b"], glossary=Glossary(must=tuple((w, "b") for w in ("bee", "cab", "dad"))))
-    (one,) = translate(translator, ["bee a cab. dad fed"], wishes, **forced)
-    assert one.text.count("b b") > 0
+    everywhere = Glossary(must=(("bee", "b"), ("cab", "b"), ("dad", "b")))
+    (one,) = translate(translator, ["bee a cab. dad fed"], Wishes(never=["b b"], glossary=everywhere), max_length=1)
+    assert one.text == "b b b"
     assert one.unmet == ("b b",)
 
 

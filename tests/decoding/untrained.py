@@ -26,7 +26,7 @@ def build(kind="bpe", seed=3, pieces=64, **decode):
     return Translator(model, vocabulary, Recipe(model=MODEL, data=DataConfig(max_length=pieces), decode=decode))
 
 
-def favour(translator, text, by=25.0):
+def favour(translator, text, by=60.0):
     """Make the pieces of a text, and the end, so likely that no others are worth a look."""
     tokenizer, model = translator.vocabulary.target, translator.model
     liked = torch.zeros(tokenizer.size)

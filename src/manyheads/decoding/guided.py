@@ -24,7 +24,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from manyheads.decoding.beam import Candidates, beam_search
+from manyheads.decoding.beam import Candidates, beam_search, unfinished
 from manyheads.decoding.greedy import Choose
 from manyheads.decoding.hypothesis import Hypothesis
 from manyheads.decoding.script import Options, Script, State
@@ -83,7 +83,7 @@ class Unit:
 
     def __init__(self, sentence: int, group: int, script: Script) -> None:
         self.sentence, self.group, self.script = sentence, group, script
-        self.has_output = False
+        self.has_output = self.has_forked = False
         self.states: dict[tuple[int, ...], State] = {}
 
     def follow(self, written: list[tuple[int, ...]]) -> list[State]:
@@ -107,7 +107,7 @@ class Guide:
         units, log_p = [self.units[row] for row in rows], log_p.unflatten(0, scores.shape)
         allowed, banks = survey(units, scores, written.unflatten(0, scores.shape))
         if self.groups.fork:
-            fork(units, log_p[:, 0], allowed, written.shape[1])
+            fork(units, log_p[:, 0], allowed)
         log_p = log_p.masked_fill(~torch.from_numpy(allowed).to(log_p.device), -inf)
         kinds = torch.from_numpy(banks).to(log_p.device)
         if self.groups.diversity:
@@ -163,14 +163,19 @@ def permitted(options: list[Options], script: Script, room: int, give_up: bool) 
     return words if any(one.any() for one in words) else [o.allowed for o in options]
 
 
-def fork(units: list[Unit], log_p: Float[Tensor, "U W"], allowed: Bool[np.ndarray, "U k W"], step: int) -> None:
-    """At the end of what is forced, each group is left the one token that is its own: the likeliest, the second, …"""
+def fork(units: list[Unit], log_p: Float[Tensor, "U W"], allowed: Bool[np.ndarray, "U k W"]) -> None:
+    """Where the prefix ends, each group is left the one token that is its own: the likeliest, the second, …
+
+    Up to there all groups have one hypothesis, the same.
+    """
     for n, unit in enumerate(units):
-        if step == len(unit.script.prefix.forced):
-            words = allowed[n, 0] & unit.script.ends_prefix()
-            words = words if words.any() else allowed[n, 0]
+        if not unit.has_forked:
+            (state,) = unit.states.values()
+            last = allowed[n, 0] & unit.script.ends_prefix(state)
+            unit.has_forked = bool(last.any())
+            words, rank = (last, unit.group) if unit.has_forked else (allowed[n, 0], 0)
             order = log_p[n].masked_fill(~torch.from_numpy(words).to(log_p.device), -inf).argsort(descending=True)
-            own = order[unit.group].item() if unit.group < words.sum() else None
+            own = order[rank].item() if rank < words.sum() else None
             allowed[n] &= np.arange(len(words)) == own
 
 
@@ -217,8 +222,14 @@ def diverse_candidates(
 
 
 def words_written(chosen: Candidates, beam: int) -> list[int]:
-    scores, _, words = (part[0, :beam].tolist() for part in chosen)
-    return [word for score, word in zip(scores, words, strict=True) if score > -inf]
+    """The words of the hypotheses that end, and of those that go on."""
+    ends = [(score, word) for score, word in pairs(chosen[0][:, :beam], chosen[2][:, :beam]) if word == END]
+    scores, _, words = unfinished(*chosen, beam)
+    return [word for score, word in [*ends, *pairs(scores, words)] if score > -inf]
+
+
+def pairs(scores: Tensor, words: Tensor) -> list[tuple[float, int]]:
+    return list(zip(scores[0].tolist(), words[0].tolist(), strict=True))
 
 
 # ── one by one ──────────────────────────────────────────────────────────────────────────────────────────────────────

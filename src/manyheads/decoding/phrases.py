@@ -65,8 +65,9 @@ class Reader:
         if place not in self.numbers:
             self.numbers[place] = len(self.places)
             self.places.append(place)
-            # Is the phrase there if the text ends here, and not if its last word goes on?
-            self.hangs.append(place.matched == len(self.phrase))
+            # Is the phrase there if the text ends here, and not if its last word goes on? (A cut character ends as U+FFFD.)
+            ends = not place.cut or not self.is_word("\ufffd")
+            self.hangs.append(place.matched == len(self.phrase) and ends)
         return self.numbers[place]
 
     def hanging(self, states: Int[np.ndarray, " W"]) -> Bool[np.ndarray, " W"]:

@@ -165,10 +165,11 @@ class Script:
         bank = 2 * progress + ~hanging if self.never else progress
         return Options(allowed, np.ones_like(allowed), hanging, owed, bank)
 
-    def ends_prefix(self) -> Bool[np.ndarray, " W"]:
-        """Of the pieces that may follow what is forced: which have all the rest of the prefix in them?"""
-        _, context = self.spelling.write(self.prefix.forced)
-        return self.seam.costs_after(context, self.prefix.left) == 0
+    def ends_prefix(self, state: State) -> Bool[np.ndarray, " W"]:
+        """Of the pieces that may follow: which have all the rest of the prefix in them?"""
+        if state.forced:
+            return np.zeros(self.spelling.size, bool)
+        return self.seam.costs_after(state.context, state.left) == 0
 
     def only(self, piece: int) -> Options:
         allowed = np.zeros(self.spelling.size, bool)

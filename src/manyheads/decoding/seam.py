@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Int
 
 from manyheads.decoding.spelling import Spelling
-from manyheads.text.tokenizer import BytePairs, Tokenizer
+from manyheads.text.tokenizer import BytePairs, Characters, Tokenizer
 
 __all__ = ["IMPOSSIBLE", "Prefix", "Seam"]
 
@@ -40,7 +40,10 @@ class Prefix:
 
 
 def last_word(ids: Sequence[int], tokenizer: Tokenizer) -> int:
-    """The place of the piece that the last word begins with. (Byte pairs never cross the space before a word.)"""
+    """The place of the piece that the last word begins with. Byte pairs never cross the space before a word, and a
+    character is a piece whatever follows."""
+    if isinstance(tokenizer, Characters):
+        return len(ids)
     last = max(0, len(ids) - 1)
     if isinstance(tokenizer, BytePairs):
         while last > max(0, len(ids) - LONGEST_SEAM) and not tokenizer.spellings[ids[last]].startswith(b" "):
