@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, islice
+from math import ceil
 
 from jaxtyping import Int
 from torch import Tensor
@@ -88,7 +89,7 @@ def beam_of(script: Script | None, search: Search) -> int:
     """0 for a search without a script."""
     if script is None:
         return 0
-    beam = max(1, search.beam // search.n_best) if search.diversity else search.beam
+    beam = max(2, ceil(search.beam / search.n_best)) if search.diversity else search.beam
     return max(beam, min(WIDEST, 2 * script.banks)) if script.banks > 1 else beam
 
 

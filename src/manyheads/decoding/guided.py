@@ -17,6 +17,7 @@ B sentences · U groups of them · k beam · W words
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import inf
 
 import numpy as np
@@ -66,16 +67,25 @@ def guided_beam(
     found = beam_search(model, source, limits, beam=beam, alpha=alpha, follow=Guide(units, groups))
     if groups.count == 1:
         return found
-    return [best_of_each(found[n : n + groups.count]) for n in range(0, len(found), groups.count)]
+    return [best_of_each(found[n : n + groups.count], not groups.fork) for n in range(0, len(found), groups.count)]
 
 
-def best_of_each(groups: list[list[Hypothesis]]) -> list[Hypothesis]:
-    """Of each group the best that no other gave, the best first. A group may have come to nothing."""
+def best_of_each(groups: list[list[Hypothesis]], fill: bool) -> list[Hypothesis]:
+    """Of each group the best that no group before it gave, the best first. A group may have come to nothing.
+
+    To fill up, for groups that gave nothing of their own, are the best of what is left.
+    """
     chosen: dict[tuple[int, ...], Hypothesis] = {}
     for group in groups:
-        new = [h for h in group if tuple(h.ids) not in chosen and h.score > -inf]
-        chosen.update({tuple(h.ids): h for h in new[:1]})
+        choose_new(chosen, group, 1)
+    if fill:
+        choose_new(chosen, sorted(chain(*groups), key=lambda h: -h.score), len(groups) - len(chosen))
     return sorted(chosen.values(), key=lambda h: -h.score) or groups[0]
+
+
+def choose_new(chosen: dict[tuple[int, ...], Hypothesis], group: list[Hypothesis], most: int) -> None:
+    new = [h for h in group if tuple(h.ids) not in chosen and h.score > -inf]
+    chosen.update({tuple(h.ids): h for h in new[:most]})
 
 
 class Unit:
