@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from math import inf
+from math import inf, log
 
 import numpy as np
 import torch
@@ -49,6 +49,9 @@ class Groups:
 
 
 ONE_GROUP = Groups()
+
+PLAUSIBLE = log(0.1)
+"""A word goes on in earnest if the model gives at least this to all pieces that would go on with it."""
 
 
 def guided_beam(
@@ -115,10 +118,11 @@ class Guide:
         self, scores: Float[Tensor, "U k"], log_p: Float[Tensor, "Uk W"], rows: list[int], written: Int[Tensor, "Uk T"]
     ) -> Candidates:
         units, log_p = [self.units[row] for row in rows], log_p.unflatten(0, scores.shape)
-        allowed, banks = survey(units, scores, written.unflatten(0, scores.shape))
+        allowed, banks, hanging = survey(units, scores, written.unflatten(0, scores.shape))
         if self.groups.fork:
             fork(units, log_p[:, 0], allowed)
         log_p = log_p.masked_fill(~torch.from_numpy(allowed).to(log_p.device), -inf)
+        log_p = without_glued_words(log_p, torch.from_numpy(hanging).to(log_p.device))
         kinds = torch.from_numpy(banks).to(log_p.device)
         if self.groups.diversity:
             chosen = diverse_candidates(units, scores, log_p, kinds, self.groups.diversity)
@@ -139,10 +143,10 @@ def note_outputs(units: list[Unit], chosen: Candidates, beam: int) -> None:
 
 def survey(
     units: list[Unit], scores: Float[Tensor, "U k"], written: Int[Tensor, "U k T"]
-) -> tuple[Bool[np.ndarray, "U k W"], Int[np.ndarray, "U k W"]]:
-    """For each hypothesis: the words that may follow, and the bank that each leads to."""
+) -> tuple[Bool[np.ndarray, "U k W"], Int[np.ndarray, "U k W"], Bool[np.ndarray, "U k"]]:
+    """For each hypothesis: the words that may follow, the bank that each leads to, and whether the last word must go on."""
     shape = (*scores.shape, units[0].script.spelling.size)
-    allowed, banks = np.zeros(shape, bool), np.zeros(shape, np.int32)
+    allowed, banks, hanging = np.zeros(shape, bool), np.zeros(shape, np.int32), np.zeros(scores.shape, bool)
     alive, ids = (scores > -inf).tolist(), written.tolist()
     for n, unit in enumerate(units):
         ranks = [rank for rank, living in enumerate(alive[n]) if living]
@@ -152,7 +156,8 @@ def survey(
             room = unit.script.limit - written.shape[2] - 1
             allowed[n, ranks] = permitted(options, unit.script, room, give_up=not unit.has_output)
             banks[n, ranks] = [one.bank for one in options]
-    return allowed, banks
+            hanging[n, ranks] = [unit.script.hangs(state) for state in states]
+    return allowed, banks, hanging
 
 
 def permitted(options: list[Options], script: Script, room: int, give_up: bool) -> list[Bool[np.ndarray, " W"]]:
@@ -171,6 +176,17 @@ def permitted(options: list[Options], script: Script, room: int, give_up: bool) 
         return [np.zeros_like(o.allowed) for o in options]
     words = [o.allowed & (o.owed <= room) for o in options]
     return words if any(one.any() for one in words) else [o.allowed for o in options]
+
+
+def without_glued_words(log_p: Float[Tensor, "U k W"], hanging: Bool[Tensor, "U k"]) -> Float[Tensor, "U k W"]:
+    """Hypotheses whose last word must go on end here if the model all but rules that out, and there are others.
+
+    "cat" may become "category". Without this, "dog" became "dogroad", which no other word for a dog could outbid.
+    """
+    goes_on = log_p.logsumexp(-1)
+    glued = hanging & (goes_on < PLAUSIBLE)
+    others = (goes_on > -inf) & ~glued
+    return log_p.masked_fill((glued & others.any(1, keepdim=True))[:, :, None], -inf)
 
 
 def fork(units: list[Unit], log_p: Float[Tensor, "U W"], allowed: Bool[np.ndarray, "U k W"]) -> None:

@@ -184,10 +184,13 @@ class Script:
             after = reader.after(state.context, q)
             allowed &= after != FOUND
             hanging |= reader.hanging(after)
-        ends = not state.left and not any(r.hangs[q] for r, q in zip(self.never, state.never, strict=True))
-        allowed[[PADDING, BEGIN, END]] = False, False, ends
+        allowed[[PADDING, BEGIN, END]] = False, False, not state.left and not self.hangs(state)
         hanging[END] = False
         return allowed, hanging
+
+    def hangs(self, state: State) -> bool:
+        """Must the last word go on, because what stands there must never be?"""
+        return any(reader.hangs[q] for reader, q in zip(self.never, state.never, strict=True))
 
     def owed(self, state: State) -> tuple[Int[np.ndarray, " W"], Int[np.ndarray, " W"]]:
         """What each piece would leave owed, and what would then be there."""
