@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from manyheads.decoding.options import Search as Search
     from manyheads.decoding.translator import Translation as Translation
     from manyheads.decoding.translator import Translator as Translator
+    from manyheads.decoding.wishes import Wishes as Wishes
     from manyheads.evaluation.api import evaluate as evaluate
     from manyheads.evaluation.api import score as score
     from manyheads.evaluation.scores import Scores as Scores
@@ -33,7 +34,7 @@ __version__ = "0.1.0"
 __all__ = [
     "InputError", "ManyheadsError", "MultiHeadAttention", "OptionError", "Recipe", "SaveError", "Scores", "Search",
     "TensorError", "Trained", "TrainingError", "Transformer", "TransformerConfig", "Translation", "Translator",
-    "attention", "evaluate", "load_recipe", "recipe_names", "score", "train", "transformer_cost",
+    "Wishes", "attention", "evaluate", "load_recipe", "recipe_names", "score", "train", "transformer_cost",
 ]  # fmt: skip
 
 __getattr__ = lazy(
@@ -47,6 +48,7 @@ __getattr__ = lazy(
         "TransformerConfig": "manyheads.models.config",
         "Translation": "manyheads.decoding.translator",
         "Translator": "manyheads.decoding.translator",
+        "Wishes": "manyheads.decoding.wishes",
         "attention": "manyheads.nn.attention",
         "evaluate": "manyheads.evaluation.api",
         "score": "manyheads.evaluation.api",

@@ -187,8 +187,16 @@ def test_phrases_that_do_not_fit_are_left_out_from_the_end():
     (one,) = translate(translator, ["a"], Wishes(must=["abcd", "xx"]), max_length=5)
     assert one.text.startswith("abcd")
     assert one.unmet == ("xx",)
-    (one,) = translate(translator, ["a"], Wishes(must=["ab", "a"], never=["ab"]), max_length=5)
-    assert one.unmet == ("ab",)
+
+
+def test_a_phrase_inside_one_that_cannot_be_is_still_owed():
+    translator = build("characters")
+    (one,) = translate(translator, ["a"], Wishes(must=["x", "b x"], never=["b x"]), max_length=6)
+    assert one.unmet == ("b x",)
+    (one,) = translate(translator, ["a"], Wishes(must=["x", "bcd x"]), max_length=3)
+    assert one.unmet == ("bcd x",)
+    (one,) = translate(translator, ["a"], Wishes(must=["x", "bcd x"]), max_length=5)
+    assert one.unmet == ()
 
 
 @pytest.mark.parametrize(

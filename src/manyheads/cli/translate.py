@@ -112,7 +112,7 @@ def run(
             parts, truncated = parts + (line.parts > 1), truncated + line.truncated
             looped, unmet = looped + line.looped, unmet + bool(line.unmet)
     say(parts, "too long for one pass, translated in parts")
-    say(truncated, "cut off at the bound on the length (decode.max_ratio, decode.max_extra)")
+    say(truncated, "cut off at the bound on the length (--max-length, decode.max_ratio, decode.max_extra)")
     say(looped, "ending with the same few pieces again and again (--no-repeat 4 forbids that)")
     say(unmet, "without something that was wished for: no room, or at odds with another wish (--json names it)")
 

@@ -78,13 +78,9 @@ class Scripts:
         return missing if text.startswith(wishes.prefix) else [*missing, wishes.prefix]
 
     def can_appear(self, wishes: Wishes) -> list[str]:
-        """What must appear, without what cannot, and without what comes along with a longer one."""
-        return [
-            phrase
-            for phrase in wishes.must
-            if not any(self.appears(never, phrase) for never in wishes.never)
-            and not any(self.appears(phrase, other) for other in wishes.must if other != phrase)
-        ]
+        """What must appear, without what must never; a phrase that is in another comes after it."""
+        free = [p for p in wishes.must if not any(self.appears(never, p) for never in wishes.never)]
+        return sorted(free, key=lambda phrase: any(self.appears(phrase, other) for other in free if other != phrase))
 
 
 class Script:
@@ -102,6 +98,8 @@ class Script:
         self.never = [scripts.book.reader(phrase) for phrase in wishes.never]
         self.check_prefix(wishes.prefix)
         for phrase in scripts.can_appear(wishes):
+            if any(scripts.appears(phrase, reader.phrase) for reader in self.must):
+                continue  # it comes along
             self.must.append(scripts.book.reader(phrase))
             if not self.fits():
                 self.must.pop()
