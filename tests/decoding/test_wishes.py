@@ -93,6 +93,16 @@ def test_all_wishes_together(kind, seed, prefix, must, never, beam):
         assert not any(translator.scripts.appears(phrase, one.text) for phrase in never)
 
 
+@settings(max_examples=25)
+@given(kinds, seeds, st.lists(phrases, min_size=1, max_size=2), st.lists(phrases, min_size=1, max_size=3), beams)
+def test_where_room_is_short_what_must_never_appear_still_does_not(kind, seed, must, never, beam):
+    translator = build(kind, seed)
+    for bound in (1, 2, 3, 5):
+        (one,) = translate(translator, LINES[:1], Wishes(must=must, never=never), beam=beam, max_length=bound)
+        assert not any(translator.scripts.appears(phrase, one.text) for phrase in never)
+        assert set(one.unmet) == {phrase for phrase in must if not translator.scripts.appears(phrase, one.text)}
+
+
 @pytest.mark.parametrize("kind", ["bpe", "characters", "symbols"])
 def test_a_word_may_go_on(kind):
     """ "cab" forbidden does not forbid "cabs", nor a prefix that ends in the middle of it."""

@@ -68,6 +68,8 @@ def guided_beam(
     limits = [unit.script.limit for unit in units]
     source = source.repeat_interleave(groups.count, 0)
     found = beam_search(model, source, limits, beam=beam, alpha=alpha, follow=Guide(units, groups))
+    for script in scripts:
+        script.options_of.cache_clear()  # the scripts of many more sentences may be there
     if groups.count == 1:
         return found
     return [best_of_each(found[n : n + groups.count], not groups.fork) for n in range(0, len(found), groups.count)]
@@ -175,7 +177,7 @@ def permitted(options: list[Options], script: Script, room: int, give_up: bool) 
     if not give_up:
         return [np.zeros_like(o.allowed) for o in options]
     words = [o.allowed & (o.owed <= room) for o in options]
-    return words if any(one.any() for one in words) else [o.allowed for o in options]
+    return words if any(one.any() for one in words) else [o.allowed & ~(o.hanging & (room == 0)) for o in options]
 
 
 def without_glued_words(log_p: Float[Tensor, "U k W"], hanging: Bool[Tensor, "U k"]) -> Float[Tensor, "U k W"]:
@@ -284,6 +286,8 @@ class GuidedChoice:
             return np.ones(script.spelling.size, bool)
         options = script.options(state, self.written[n])
         (words,) = permitted([options], script, script.limit - step - 1, give_up=True)
+        if not words.any():
+            words[END] = True  # what cannot go on ends
         # Whoever cannot compare does better not to begin what is most likely the word itself.
         return words & ~options.hanging if (words & ~options.hanging).any() else words
 

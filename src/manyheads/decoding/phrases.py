@@ -26,6 +26,9 @@ FOUND = 0
 
 UNKNOWN = -1
 
+KEPT_ROWS = 1_024
+"""Rows of W numbers that are remembered: about those of a batch, whose hypotheses are mostly in few states."""
+
 
 class Place(NamedTuple):
     """A state, spelt out.
@@ -51,8 +54,6 @@ class Reader:
         self.numbers: dict[Place, int] = {}
         self.bytes_read: dict[tuple[int, int], int] = {}
         self.table = np.full((0, 256), UNKNOWN, np.int32)
-        self.rows: dict[tuple[int, int], Int[np.ndarray, " W"]] = {}
-        self.cost_rows: dict[tuple[int, int], Int[np.ndarray, " W"]] = {}
         self.costs: dict[tuple[int, int], int] = {}
         self.successors: dict[tuple[int, int], set[tuple[int, int]]] = {}
         self.beginning = self.number(Place(0))
@@ -125,14 +126,13 @@ class Reader:
             state = self.read_byte(state, byte)
         return state
 
+    @lru_cache(KEPT_ROWS)  # noqa: B019, of all readers together: of a large vocabulary a row is large
     def after(self, context: int, state: int) -> Int[np.ndarray, " W"]:
         """The state after each piece."""
-        if (context, state) not in self.rows:
-            states = np.full(self.spelling.size, state, np.int32)
-            for pieces, column in self.spelling.columns[context]:
-                states[pieces] = self.read_bytes(states[pieces], column)
-            self.rows[context, state] = states
-        return self.rows[context, state]
+        states = np.full(self.spelling.size, state, np.int32)
+        for pieces, column in self.spelling.columns[context]:
+            states[pieces] = self.read_bytes(states[pieces], column)
+        return states
 
     def read_bytes(self, states: Int[np.ndarray, " n"], column: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
         """Each state reads its byte. What no state has read before is worked out once."""
@@ -145,15 +145,14 @@ class Reader:
             self.table[pair // 256, pair % 256] = self.read_byte(pair // 256, pair % 256)
         return self.table[states, column] if new.any() else found
 
+    @lru_cache(KEPT_ROWS)  # noqa: B019
     def costs_after(self, context: int, state: int) -> Int[np.ndarray, " W"]:
         """After each piece: how many more it takes at least to have the phrase there."""
-        if (context, state) not in self.cost_rows:
-            contexts = len(self.spelling.added)
-            both = self.after(context, state) * contexts + self.spelling.after[context]
-            pairs, which = np.unique(both, return_inverse=True)
-            costs = [self.cost(pair % contexts, pair // contexts) for pair in pairs.tolist()]
-            self.cost_rows[context, state] = np.array(costs, np.int32)[which]
-        return self.cost_rows[context, state]
+        contexts = len(self.spelling.added)
+        both = self.after(context, state) * contexts + self.spelling.after[context]
+        pairs, which = np.unique(both, return_inverse=True)
+        costs = [self.cost(pair % contexts, pair // contexts) for pair in pairs.tolist()]
+        return np.array(costs, np.int32)[which]
 
     def cost(self, context: int, state: int) -> int:
         """Breadth first, by pieces that are in the phrase. Its bytes are pieces: there always is a way."""

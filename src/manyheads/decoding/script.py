@@ -93,7 +93,7 @@ class Script:
         self.prefix = Prefix(wishes.prefix, scripts.tokenizer, scripts.spelling)
         self.limit = min(longest, max(limit, len(self.prefix.ids) + 1))
         self.min_length, self.no_repeat = min_length, no_repeat
-        self.options_of = lru_cache(16)(self.work_out)  # most hypotheses are in one of few states
+        self.options_of = lru_cache(8)(self.work_out)  # most hypotheses are in one of few states
         self.must: list[Reader] = []
         self.never = [scripts.book.reader(phrase) for phrase in wishes.never]
         self.check_prefix(wishes.prefix)

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Int
 
+from manyheads.errors import OptionError
 from manyheads.text.tokenizer import BYTES, FIRST, BytePairs, Characters, Listed, Symbols, Tokenizer
 
 __all__ = ["START", "Spelling", "spelling_of"]
@@ -58,10 +59,11 @@ class Spelling:
 
 
 def byte_columns(added: list[bytes]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    for place in range(max(map(len, added))):
-        longer = [(i, piece[place]) for i, piece in enumerate(added) if len(piece) > place]
-        pieces, column = np.array(longer, dtype=np.int64).T
-        yield pieces, column
+    lengths, letters = np.array(list(map(len, added))), np.frombuffer(b"".join(added), np.uint8)
+    starts = lengths.cumsum() - lengths
+    for place in range(lengths.max()):
+        pieces = (lengths > place).nonzero()[0]
+        yield pieces, letters[starts[pieces] + place].astype(np.int64)
 
 
 def spelling_of(tokenizer: Tokenizer) -> Spelling:
@@ -72,7 +74,7 @@ def spelling_of(tokenizer: Tokenizer) -> Spelling:
         return contexts(listed_bytes(tokenizer), after=[[START] * tokenizer.size])
     if isinstance(tokenizer, Symbols):
         return spelling_of_symbols(tokenizer)
-    raise TypeError(f"no spelling is known for a tokenizer of kind {tokenizer.kind!r}")
+    raise OptionError(f"wishes need a tokenizer whose spelling is known, got one of {tokenizer.kind!r}")
 
 
 def contexts(*added: list[bytes], after: list[list[int]]) -> Spelling:
