@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from manyheads.decoding.options import Search as Search
     from manyheads.decoding.translator import Translation as Translation
     from manyheads.decoding.translator import Translator as Translator
+    from manyheads.decoding.wishes import Wishes as Wishes
     from manyheads.evaluation.api import evaluate as evaluate
     from manyheads.evaluation.api import score as score
     from manyheads.evaluation.compare import compare as compare
@@ -41,8 +42,8 @@ __version__ = "0.1.0"
 __all__ = [
     "Averaged", "InputError", "ManyheadsError", "MultiHeadAttention", "OptionError", "Recipe", "SaveError", "Scores",
     "Search", "TensorError", "Trained", "TrainingError", "Transformer", "TransformerConfig", "Translation",
-    "Translator", "align", "attention", "average_models", "check_data", "clean_data", "compare", "ensemble", "evaluate",
-    "find_reading", "load_recipe", "recipe_names", "score", "train", "transformer_cost",
+    "Translator", "Wishes", "align", "attention", "average_models", "check_data", "clean_data", "compare", "ensemble",
+    "evaluate", "find_reading", "load_recipe", "recipe_names", "score", "train", "transformer_cost",
 ]  # fmt: skip
 
 __getattr__ = lazy(
@@ -57,6 +58,7 @@ __getattr__ = lazy(
         "TransformerConfig": "manyheads.models.config",
         "Translation": "manyheads.decoding.translator",
         "Translator": "manyheads.decoding.translator",
+        "Wishes": "manyheads.decoding.wishes",
         "align": "manyheads.decoding.api",
         "attention": "manyheads.nn.attention",
         "average_models": "manyheads.training.soup",

@@ -11,9 +11,10 @@ from typing import Annotated, Any, TextIO
 from cyclopts import Parameter
 
 from manyheads.cli.align import choose_reading
+from manyheads.cli.control import NO_CONTROL, Control, search_options, wishes_of_lines
 from manyheads.cli.options import AlignHead, Device, File, Json, Models, Whole, load_models, say
 from manyheads.decoding.links import moses
-from manyheads.errors import InputError, SaveError
+from manyheads.errors import InputError, OptionError, SaveError
 
 __all__ = ["translate"]
 
@@ -39,6 +40,7 @@ def translate(
     align: Switch = False,
     align_head: AlignHead = None,
     batch: Whole = 64,
+    control: Control = NO_CONTROL,
     as_json: Json = False,
     device: Device = "auto",
 ) -> None:
@@ -84,26 +86,32 @@ def translate(
     batch
         Lines computed together.
     as_json
-        One JSON object a line: translation, score, truncated, parts, and n_best or alignment if asked for.
+        One JSON object a line: translation, score, truncated, parts, looped, and n_best, alignment and unmet if asked for.
     device
         auto (a GPU if there is one), cpu, cuda, cuda:1.
     """
     options = {
         "beam": beam, "length_penalty": length_penalty, "n_best": n_best, "sample": sample or mbr is not None,
-        "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "batch": batch,
+        "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "batch": batch, **search_options(control),
     }  # fmt: skip
+    if input == control.prefixes == "-":
+        raise OptionError("standard input is read once, got - as --input and as --prefixes")
+    wishes = wishes_of_lines(control)
     translator = load_models(model, others, device)
     search = translator.search(**{name: value for name, value in options.items() if value is not None})
     reading = choose_reading(model, translator, align_head) if align or align_head else None
-    run(translator, search, input, output, as_json, mbr, reading)
+    run(translator, search, input, output, wishes if control != NO_CONTROL else None, as_json, mbr, reading)
 
 
-def run(translator: Any, search: Any, source: str, output: str, as_json: bool, mbr: int | None, reading: Any) -> None:
+def run(
+    translator: Any, search: Any, source: str, output: str, wishes: Any, as_json: bool, mbr: int | None, reading: Any
+) -> None:
     from manyheads.decoding.bayes import translate_by_agreement
     from manyheads.decoding.translator import CHUNK, Translation
 
     chunk = 1 if source == "-" and sys.stdin.isatty() else CHUNK  # whoever types waits for an answer
-    lines, how = read_texts(source), {"chunk": chunk, "align": reading}
+    lines = read_texts(source)
+    how: dict[str, Any] = {"chunk": chunk, "align": reading} | ({} if wishes is None else {"wishes": wishes})
     found = (
         translator.translate(lines, search, **how)
         if mbr is None
@@ -112,19 +120,22 @@ def run(translator: Any, search: Any, source: str, output: str, as_json: bool, m
 
     def show(number: int, line: Translation) -> str:
         if as_json:
-            return json.dumps(as_object(line, search.n_best, reading), ensure_ascii=False)
-        if search.n_best == 1:
+            return json.dumps(as_object(line, search.outputs, reading, wished=wishes is not None), ensure_ascii=False)
+        if search.outputs == 1:
             return line.text + aligned(line.n_best[0])
         ranked = enumerate(line.n_best, 1)
         return "\n".join(f"{number}\t{rank}\t{one.score:.4f}\t{one.text}{aligned(one)}" for rank, one in ranked)
 
-    parts = truncated = 0
+    parts = truncated = looped = unmet = 0
     with open_output(output) as file:
         for number, line in enumerate(found, 1):
             print(show(number, line), file=file, flush=chunk == 1)
             parts, truncated = parts + (line.parts > 1), truncated + line.truncated
+            looped, unmet = looped + line.looped, unmet + bool(line.unmet)
     say(parts, "too long for one pass, translated in parts")
-    say(truncated, "cut off at the bound on the length (decode.max_ratio, decode.max_extra)")
+    say(truncated, "cut off at the bound on the length (--max-length, decode.max_ratio, decode.max_extra)")
+    say(looped, "ending with the same few pieces again and again (--no-repeat 4 forbids that)")
+    say(unmet, "without something that was wished for: no room, or at odds with another wish (--json names it)")
 
 
 def aligned(one: Any) -> str:
@@ -132,9 +143,11 @@ def aligned(one: Any) -> str:
     return "" if one.alignment is None else f"\t{moses(one.alignment)}"
 
 
-def as_object(line: Any, n_best: int, reading: Any) -> dict[str, Any]:
-    best, whole = line.n_best[0], {"truncated": line.truncated, "parts": line.parts}
+def as_object(line: Any, n_best: int, reading: Any, wished: bool) -> dict[str, Any]:
+    best, whole = line.n_best[0], {"truncated": line.truncated, "parts": line.parts, "looped": line.looped}
     found = {**as_alternative(best), **whole}
+    if wished:
+        found["unmet"] = line.unmet
     if reading:
         found["align_head"] = str(reading)
     return found if n_best == 1 else {**found, "n_best": [as_alternative(one) for one in line.n_best]}

@@ -1,1 +1,1 @@
-"""From a source to its translations: greedy search, sampling, beam search, and the Translator around them."""
+"""From a source to its translations: greedy search, sampling, beam search, all three within wishes, and the Translator."""

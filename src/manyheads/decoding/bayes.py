@@ -6,13 +6,16 @@ is chrF (Eikema and Aziz 2020 call this sampling-based MBR).
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import repeat
 
 import numpy as np
 
 from manyheads.decoding.chrf import pairwise_chrf
+from manyheads.decoding.control import no_wishes_left, take_wishes
 from manyheads.decoding.options import Search
 from manyheads.decoding.reading import Reading
 from manyheads.decoding.translator import CHUNK, CHUNK_CHARACTERS, Translation, Translator, blocks
+from manyheads.decoding.wishes import NO_WISHES, Wishes
 from manyheads.errors import OptionError
 
 __all__ = ["agreement", "translate_by_agreement"]
@@ -27,6 +30,7 @@ def translate_by_agreement(
     samples: int,
     search: Search,
     *,
+    wishes: Wishes | Iterable[Wishes] = NO_WISHES,
     chunk: int = CHUNK,
     align: Reading | None = None,
 ) -> Iterator[Translation]:
@@ -38,12 +42,15 @@ def translate_by_agreement(
         raise OptionError(f"agreement is between 2 to {MOST:,} samples, got {samples}")
     if not search.sample:
         raise OptionError("agreement is between samples: set sample")
-    first = 0
+    searches = [replace(search, seed=(search.seed + n) % SEEDS) for n in range(samples)]
+    each, first = (repeat(wishes) if isinstance(wishes, Wishes) else iter(wishes)), 0
     for block in blocks(lines, chunk, CHUNK_CHARACTERS):
-        seeds = [(search.seed + n) % SEEDS for n in range(samples)]
-        drawn = [translator.translate_block(block, replace(search, seed=seed), first, align=align) for seed in seeds]
+        wished = take_wishes(each, len(block))
+        drawn = [translator.translate_block(block, one, first, wished, align) for one in searches]
         yield from map(most_agreed, zip(*drawn, strict=True))
         first += len(block)
+    if not isinstance(wishes, Wishes):
+        no_wishes_left(each, first)
 
 
 def most_agreed(samples: Sequence[Translation]) -> Translation:

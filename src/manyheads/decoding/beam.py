@@ -8,7 +8,7 @@ B sentences · k beam · W words
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 
 import torch
@@ -20,8 +20,7 @@ from manyheads.decoding.hypothesis import Hypothesis, length_penalty
 from manyheads.decoding.steps import StepModel
 from manyheads.text.tokenizer import BEGIN, END
 
-__all__ = ["beam_search"]
-
+__all__ = ["Candidates", "Follow", "beam_search", "continuations"]
 
 NOTHING = Hypothesis([], -math.inf, -math.inf, finished=False)
 """If a model's numbers are not finite, no continuation has a probability."""
@@ -44,8 +43,32 @@ class Finished:
         return score == -inf or (len(self.best) == self.room and self.best[-1].score >= score)
 
 
+Candidates = tuple[Float[Tensor, "B c"], Int[Tensor, "B c"], Int[Tensor, "B c"]]
+"""(scores, which beam they continue, by which word), the best first."""
+
+Follow = Callable[[Float[Tensor, "B k"], Float[Tensor, "Bk W"], list[int], Int[Tensor, "Bk T"]], Candidates]
+"""(scores, log-probabilities of the next word, which sentence each k rows are, what is written) → the continuations."""
+
+
+def continuations(
+    scores: Float[Tensor, "B k"], log_p: Float[Tensor, "Bk W"], rows: list[int], written: Int[Tensor, "Bk T"]
+) -> Candidates:
+    """The 2k best: even if k of them end, k go on."""
+    sentences, beam = scores.shape
+    words = log_p.shape[1]
+    every = (scores[:, :, None] + log_p.view(sentences, beam, words)).flatten(1)
+    best, place = every.topk(min(2 * beam, every.shape[1]), sorted=True)
+    return best, place // words, place % words
+
+
 def beam_search(
-    model: StepModel, source: Int[Tensor, "B S"], limits: Sequence[int], *, beam: int, alpha: float
+    model: StepModel,
+    source: Int[Tensor, "B S"],
+    limits: Sequence[int],
+    *,
+    beam: int,
+    alpha: float,
+    follow: Follow = continuations,
 ) -> list[list[Hypothesis]]:
     """Up to `beam` hypotheses for each sentence, the best first, each of at most `limits` tokens."""
     found = [Finished(beam) for _ in limits]
@@ -58,13 +81,13 @@ def beam_search(
     scores[:, 0] = 0  # at first all beams are alike: one of them counts
     for step in range(max(limits)):
         log_p = next_log_probabilities(model, tokens, cache)
-        scores, origin, words = continuations(scores, log_p)
+        scores, origin, words = follow(scores, log_p, rows, written)
         penalty = length_penalty(step + 1, alpha)
         collect_finished(found, rows, written, (scores, origin, words), penalty, beam)
         scores, origin, words = unfinished(scores, origin, words, beam)
         origin = origin + beam * torch.arange(len(rows), device=origin.device)[:, None]  # a row of the batch
         written = torch.cat([written[origin.flatten()], words.flatten()[:, None]], 1)
-        best = scores[:, 0].tolist()
+        best = scores.max(1).values.tolist()
         at_limit = [step + 1 >= limits[row] for row in rows]
         cut_off(found, rows, at_limit, written, scores, penalty)
         staying = [n for n, row in enumerate(rows) if not at_limit[n] and not found[row].closed_to(best[n] / penalty)]
@@ -82,21 +105,8 @@ def beam_search(
     return [sentence.best or [NOTHING] for sentence in found]
 
 
-Candidates = tuple[Float[Tensor, "B c"], Int[Tensor, "B c"], Int[Tensor, "B c"]]
-"""(scores, which beam they continue, by which word), the best first."""
-
-
-def continuations(scores: Float[Tensor, "B k"], log_p: Float[Tensor, "Bk W"]) -> Candidates:
-    """The 2k best: even if k of them end, k go on."""
-    sentences, beam = scores.shape
-    words = log_p.shape[1]
-    every = (scores[:, :, None] + log_p.view(sentences, beam, words)).flatten(1)
-    best, place = every.topk(min(2 * beam, every.shape[1]), sorted=True)
-    return best, place // words, place % words
-
-
 def unfinished(scores: Tensor, origin: Tensor, words: Tensor, beam: int) -> Candidates:
-    """The k best that do not end."""
+    """The first k that do not end."""
     rank = torch.arange(scores.shape[1], device=scores.device) + scores.shape[1] * (words == END)
     chosen = rank.argsort(-1)[:, :beam]
     scores = torch.where(words == END, -inf, scores)
@@ -106,7 +116,7 @@ def unfinished(scores: Tensor, origin: Tensor, words: Tensor, beam: int) -> Cand
 def collect_finished(
     found: list[Finished], rows: list[int], written: Tensor, candidates: Candidates, penalty: float, beam: int
 ) -> None:
-    """Remember what ends among the k best. (An end below them is less likely than k ways to go on.)"""
+    """Remember what ends among the first k. (An end below them is less likely than k ways to go on.)"""
     scores, origin, words = (tensor[:, :beam] for tensor in candidates)
     n, rank = ((words == END) & (scores > -inf)).nonzero(as_tuple=True)
     ended = written[n * beam + origin[n, rank]].tolist(), scores[n, rank].tolist()

@@ -22,6 +22,11 @@ class Search(Section):
     seed             of the draws
     max_ratio        a translation has at most max_ratio × source pieces + max_extra pieces
     max_extra
+    min_length       pieces that an output has at least, its end counted
+    max_length       pieces that it has at most, its end counted; 0 = no other bound than the one above
+    no_repeat        no sequence of so many pieces twice in an output; 0 = no such rule
+    diversity        the price of a word that another of the n_best has at the same place; 0 = they differ as they may
+    alternatives     outputs given back for each line, that each go on by another token after the prefix; 0 = as n_best says
     batch            lines computed together
     """
 
@@ -35,6 +40,11 @@ class Search(Section):
     seed: int = between(0, 2**32 - 1, default=1)
     max_ratio: float = between(0, 1_000, default=2.0)
     max_extra: int = between(1, 1_000_000, default=20)
+    min_length: int = between(0, 1_000_000, default=0)
+    max_length: int = between(0, 1_000_000, default=0)
+    no_repeat: int = between(0, 1_000, default=0)
+    diversity: float = between(0, 1_000, default=0.0)
+    alternatives: int = between(0, 1_000, default=0)
     batch: int = between(1, 65_536, default=64)
 
     def rules(self) -> Iterator[str]:
@@ -47,7 +57,30 @@ class Search(Section):
         drawn = (self.temperature, self.top_k, self.top_p) != (1.0, 0, 1.0)
         if drawn and not self.sample:
             yield "temperature, top_k and top_p are for sampling: set sample"
+        yield from self.rules_of_control()
+
+    def rules_of_control(self) -> Iterator[str]:
+        if self.sample and (self.diversity or self.alternatives):
+            yield "diversity and alternatives are found by a search, not by draws: leave out sample"
+        elif self.alternatives and (self.n_best > 1 or self.diversity):
+            yield "alternatives are as many as they say and differ as they do: leave out n_best and diversity"
+        elif self.diversity and self.n_best == 1:
+            yield "diversity is between several outputs of a line: set n_best to 2 or more"
+        if 0 < self.max_length < self.min_length:
+            yield f"min_length must be at most max_length, got {self.min_length} and {self.max_length}"
+
+    @property
+    def outputs(self) -> int:
+        """How many are given back for each line."""
+        return self.alternatives or self.n_best
+
+    @property
+    def guided(self) -> bool:
+        """Does it ask for more than the likeliest, or a draw, within a bound?"""
+        return bool(self.min_length or self.no_repeat or self.diversity or self.alternatives)
 
     def limit(self, source: int, longest: int) -> int:
         """Tokens that the translation of `source` tokens may have."""
-        return max(1, min(longest, ceil(self.max_ratio * source) + self.max_extra))
+        most = ceil(self.max_ratio * source) + self.max_extra
+        most = min(most, self.max_length or most)
+        return max(1, min(longest, max(most, self.min_length)))

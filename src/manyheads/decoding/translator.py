@@ -11,9 +11,9 @@ B sentences · S source tokens · T target tokens
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
-from functools import partial
-from itertools import chain, islice
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, partial
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import overload
 
@@ -25,13 +25,28 @@ from manyheads.decoding.aligned import with_alignments
 from manyheads.decoding.alignment import link_words, read_weights, watch
 from manyheads.decoding.batching import batches_by_length, evaluating, pad
 from manyheads.decoding.beam import beam_search
+from manyheads.decoding.control import (
+    by_beam,
+    draws,
+    guided_search,
+    make_script,
+    no_wishes_left,
+    rows_of_a_line,
+    take_wishes,
+    unmet,
+    wishes_of_parts,
+)  # fmt: skip
 from manyheads.decoding.ensemble import Ensemble
-from manyheads.decoding.greedy import Sampler, decode_one_by_one
+from manyheads.decoding.greedy import decode_one_by_one
 from manyheads.decoding.hypothesis import Hypothesis
 from manyheads.decoding.links import Alignment, Link
 from manyheads.decoding.options import Search
 from manyheads.decoding.reading import Reading
+from manyheads.decoding.repetition import looped
+from manyheads.decoding.script import Script, Scripts
 from manyheads.decoding.segments import join_parts, join_sentences, split_sentences, split_text
+from manyheads.decoding.wishes import NO_WISHES, Wishes
+from manyheads.decoding.words import word_characters
 from manyheads.errors import OptionError, brief, did_you_mean
 from manyheads.machine import choose_device
 from manyheads.modelfolder import load_model, save_model
@@ -74,11 +89,15 @@ class Translation:
 
     truncated   the bound on the length cut it off
     parts       how many the line was cut into, because it was too long for one pass
+    looped      it ends with the same few pieces again and again
+    unmet       phrases that should be in it and are not, or the other way round
     """
 
     n_best: tuple[Alternative, ...]
     truncated: bool = False
     parts: int = 1
+    looped: bool = False
+    unmet: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -128,25 +147,25 @@ class Translator:
         save_model(folder, self.model, self.vocabulary, self.recipe, store)
 
     @overload
-    def __call__(self, text: str, **options: float) -> str: ...
+    def __call__(self, text: str, *, wishes: Wishes = ..., **options: float) -> str: ...
     @overload
-    def __call__(self, text: Sequence[str], **options: float) -> list[str]: ...
-    def __call__(self, text: str | Sequence[str], **options: float) -> str | list[str]:
+    def __call__(self, text: Sequence[str], *, wishes: Wishes = ..., **options: float) -> list[str]: ...
+    def __call__(self, text: str | Sequence[str], *, wishes: Wishes = NO_WISHES, **options: float) -> str | list[str]:
         """The translation of a text (of several lines, if it has them), or of each in a list.
 
-        Options are those of `Search`: beam, length_penalty, temperature, …
+        The wishes are for every line. Options are those of `Search`: beam, length_penalty, temperature, …
         """
         search = self.search(**options)
-        if search.n_best > 1:
+        if search.outputs > 1:
             raise OptionError(
                 "a call gives the best translation of each text", hint="translate([text], search) gives n_best"
             )
         if not isinstance(text, (str, Iterable)) or isinstance(text, bytes):
             raise OptionError(f"a translator takes a text or a list of texts, got {brief(text)}")
         if isinstance(text, str):
-            return "\n".join(t.text for t in self.translate(text.split("\n"), search))
+            return "\n".join(t.text for t in self.translate(text.split("\n"), search, wishes=wishes))
         texts = [checked_text(one).split("\n") for one in text]
-        lines = (t.text for t in self.translate(chain.from_iterable(texts), search))
+        lines = (t.text for t in self.translate(chain.from_iterable(texts), search, wishes=wishes))
         return ["\n".join(islice(lines, len(one))) for one in texts]
 
     def search(self, **options: float) -> Search:
@@ -160,18 +179,28 @@ class Translator:
         return Search(**(defaults | options))  # type: ignore[arg-type]
 
     def translate(
-        self, lines: Iterable[str], search: Search | None = None, *, chunk: int = CHUNK, align: Reading | None = None
+        self,
+        lines: Iterable[str],
+        search: Search | None = None,
+        *,
+        wishes: Wishes | Iterable[Wishes] = NO_WISHES,
+        chunk: int = CHUNK,
+        align: Reading | None = None,
     ) -> Iterator[Translation]:
         """A translation for every line, in order; a blank line gives a blank one. `chunk` lines are read at a time.
 
-        With `align`, which `reading` gives, every alternative says which words belong together.
+        The wishes are the same for every line, or as many as there are lines. With `align`, which `reading` gives, every
+        alternative says which words belong together.
         """
         if isinstance(lines, str):
             raise OptionError("translate takes lines, got one text", hint="translator(text), or translate([text])")
         search, lines, first = search or self.search(), iter(lines), 0
+        each = repeat(wishes) if isinstance(wishes, Wishes) else iter(wishes)
         for block in blocks(lines, chunk, CHUNK_CHARACTERS):
-            yield from self.translate_block(block, search, first, align)
+            yield from self.translate_block(block, search, first, take_wishes(each, len(block)), align)
             first += len(block)
+        if not isinstance(wishes, Wishes):
+            no_wishes_left(each, first)
 
     def translate_distinct(self, lines: Sequence[str], search: Search | None = None) -> list[str]:
         """A text for every line; one that is there several times, with several references, is translated once."""
@@ -181,33 +210,70 @@ class Translator:
 
     @torch.no_grad()
     def translate_block(
-        self, lines: list[str], search: Search, first: int, align: Reading | None = None
+        self, lines: list[str], search: Search, first: int, wishes: list[Wishes], align: Reading | None = None
     ) -> list[Translation]:
         parts = self.read(lines)
         sources = list(chain.from_iterable(parts))
         # The draws of a sample follow the line and, in it, the part.
         numbers = [first + n + (part << 40) for n, line in enumerate(parts) for part in range(len(line))]
+        asked = [self.wishes_of_parts(line, wish) for line, wish in zip(parts, wishes, strict=True)]
+        scripts = [self.script(ids, wish, search) for ids, wish in zip(sources, chain(*asked), strict=True)]
         found: list[list[Hypothesis]] = [[] for _ in sources]
         with evaluating(self.model):
-            for batch in batches_by_length(list(map(len, sources)), search.batch, search.beam):
-                outputs = self.search_batch([sources[n] for n in batch], [numbers[n] for n in batch], search)
+            for batch in self.batches(sources, scripts, search):
+                chosen = [sources[n] for n in batch], [numbers[n] for n in batch]
+                outputs = self.search_batch(*chosen, search, [scripts[n] for n in batch])
                 for n, hypotheses in zip(batch, outputs, strict=True):
                     found[n] = hypotheses
         in_order = iter(found)
         by_line = [list(islice(in_order, len(line))) for line in parts]
-        joined = [self.join(hypotheses, search.n_best) for hypotheses in by_line]
-        return with_alignments(self, lines, parts, by_line, joined, align) if align else joined
+        joined = [self.join(hypotheses, search.outputs) for hypotheses in by_line]
+        told = [
+            self.with_unmet(*line) if any(line[1]) else line[0] for line in zip(joined, asked, by_line, strict=True)
+        ]
+        return with_alignments(self, lines, parts, by_line, told, align) if align else told
 
-    def search_batch(self, sources: list[list[int]], numbers: list[int], search: Search) -> list[list[Hypothesis]]:
+    def search_batch(
+        self, sources: list[list[int]], numbers: list[int], search: Search, scripts: Sequence[Script | None] = ()
+    ) -> list[list[Hypothesis]]:
         source = pad(sources).to(self.device)
+        if kept := [script for script in scripts if script]:
+            return guided_search(self.model, source, numbers, kept, search)
         limits = [search.limit(len(ids), self.longest) for ids in sources]
         if search.beam > 1:
             return beam_search(self.model, source, limits, beam=search.beam, alpha=search.length_penalty)
         decode = partial(decode_one_by_one, self.model, source, limits, search.length_penalty)
         if not search.sample:
             return [[hypothesis] for hypothesis in decode()]
-        draw = {"temperature": search.temperature, "top_k": search.top_k, "top_p": search.top_p, "seed": search.seed}
-        return [[hypothesis] for hypothesis in decode(Sampler(numbers, max(limits), **draw))]  # type: ignore[arg-type]
+        return [[hypothesis] for hypothesis in decode(draws(search, numbers, max(limits)))]
+
+    # ── wishes ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @cached_property
+    def scripts(self) -> Scripts:
+        return Scripts(self.vocabulary.target)
+
+    def wishes_of_parts(self, parts: list[list[int]], wishes: Wishes) -> list[Wishes]:
+        if not wishes:
+            return [NO_WISHES] * len(parts)
+        texts = [self.vocabulary.source.decode(ids) for ids in parts]
+        return wishes_of_parts(wishes, texts, word_characters(self.vocabulary.source))
+
+    def batches(self, sources: list[list[int]], scripts: list[Script | None], search: Search) -> Iterator[list[int]]:
+        """Numbers of sources that are searched together: those without wishes as if there were no others."""
+        for alike in by_beam(scripts, search):
+            rows = rows_of_a_line(scripts[alike[0]], search)
+            for places in batches_by_length([len(sources[n]) for n in alike], search.batch, rows):
+                yield [alike[place] for place in places]
+
+    def script(self, source: list[int], wishes: Wishes, search: Search) -> Script | None:
+        if not wishes and not search.guided:
+            return None
+        return make_script(self.scripts, wishes, search, search.limit(len(source), self.longest), self.longest)
+
+    def with_unmet(self, line: Translation, asked: list[Wishes], parts: list[list[Hypothesis]]) -> Translation:
+        texts = [self.vocabulary.target.decode(hypotheses[0].ids) for hypotheses in parts]
+        return replace(line, unmet=unmet(self.scripts, asked, texts, line.text))
 
     @property
     def longest(self) -> int:
@@ -262,11 +328,12 @@ class Translator:
             alternatives = tuple(
                 Alternative(self.vocabulary.target.decode(h.ids), h.score, h.log_probability) for h in parts[0][:n_best]
             )
-            return Translation(alternatives, truncated=not parts[0][0].finished)
+            return Translation(alternatives, truncated=not parts[0][0].finished, looped=looped(parts[0][0].ids))
         best = [hypotheses[0] for hypotheses in parts]
         text = join_parts(self.vocabulary.target.decode(h.ids) for h in best)
         whole = Alternative(text, sum(h.score for h in best), sum(h.log_probability for h in best))
-        return Translation((whole,), truncated=not all(h.finished for h in best), parts=len(parts))
+        truncated, loops = not all(h.finished for h in best), any(looped(h.ids) for h in best)
+        return Translation((whole,), truncated, parts=len(parts), looped=loops)
 
     @torch.no_grad()
     def score(self, pairs: Sequence[tuple[str, str]], batch: int = 64) -> list[ForcedScore]:

@@ -1,0 +1,122 @@
+"""From the wishes of lines to guided searches, and from what was found to what was not met."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby, islice
+from math import ceil
+
+from jaxtyping import Int
+from torch import Tensor
+
+from manyheads.decoding.greedy import Sampler, decode_one_by_one
+from manyheads.decoding.guided import Groups, GuidedChoice, guided_beam
+from manyheads.decoding.hypothesis import Hypothesis
+from manyheads.decoding.options import Search
+from manyheads.decoding.script import Script, Scripts
+from manyheads.decoding.steps import StepModel
+from manyheads.decoding.wishes import Wishes
+from manyheads.decoding.words import IsWord
+from manyheads.errors import InputError, OptionError, brief
+
+__all__ = [
+    "by_beam", "draws", "guided_search", "make_script", "no_wishes_left", "rows_of_a_line", "take_wishes",
+    "unmet", "wishes_of_parts",
+]  # fmt: skip
+
+WIDEST = 24
+"""A beam is widened to have two places for each bank; but what must appear may be a whole sentence."""
+
+
+def take_wishes(wishes: Iterator[Wishes], count: int) -> list[Wishes]:
+    taken = list(islice(wishes, count))
+    if len(taken) < count:
+        raise InputError(f"there must be wishes for every line, got {len(taken)} for the next {count} lines")
+    for one in taken:
+        if not isinstance(one, Wishes):
+            raise OptionError(f"the wishes for a line must be Wishes, got {brief(one)}")
+    return taken
+
+
+def no_wishes_left(wishes: Iterator[Wishes], lines: int) -> None:
+    if next(wishes, None) is not None:
+        raise InputError(f"there must be a line for all wishes, got {lines} lines and wishes for more")
+
+
+def wishes_of_parts(wishes: Wishes, parts: Sequence[str], is_word: IsWord) -> list[Wishes]:
+    """Who owes what, in a line of one part or several."""
+    each = [Wishes(never=wishes.never) for _ in parts]
+    if parts:
+        longest = max(range(len(parts)), key=lambda n: len(parts[n]))
+        each[longest] = replace(each[longest], must=wishes.must)
+        each[0] = replace(each[0], prefix=wishes.prefix)
+    return [add_terms(one, wishes, part, is_word) for one, part in zip(each, parts, strict=True)]
+
+
+def add_terms(part: Wishes, line: Wishes, source: str, is_word: IsWord) -> Wishes:
+    if not line.glossary:
+        return part
+    must, never = line.glossary.asked_by(source, is_word)
+    return replace(part, must=(*part.must, *must), never=(*part.never, *never))
+
+
+def unmet(scripts: Scripts, wishes: Sequence[Wishes], parts: Sequence[str], whole: str) -> tuple[str, ...]:
+    """What parts lack of what they must hold; and what must never be in a line, but is where its parts meet."""
+    lacking = [p for wish, text in zip(wishes, parts, strict=True) for p in scripts.lacking(wish, text)]
+    there = [phrase for wish in wishes for phrase in wish.never if scripts.appears(phrase, whole)]
+    return tuple(dict.fromkeys(lacking + there))
+
+
+# ── searches ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def make_script(scripts: Scripts, wishes: Wishes, search: Search, limit: int, longest: int) -> Script:
+    if wishes.must and search.sample:
+        raise OptionError(f"what must appear is placed by a beam, got {brief(wishes.must[0])} and sample")
+    return Script(scripts, wishes, limit, longest, min_length=search.min_length, no_repeat=search.no_repeat)
+
+
+def by_beam(scripts: Sequence[Script | None], search: Search) -> Iterator[list[int]]:
+    """The numbers of lines that are searched alike. How wide the beam of a line is depends on the line alone."""
+
+    def width(n: int) -> int:
+        return beam_of(scripts[n], search)
+
+    for _, members in groupby(sorted(range(len(scripts)), key=width), key=width):
+        yield list(members)
+
+
+def beam_of(script: Script | None, search: Search) -> int:
+    """0 for a search without a script."""
+    if script is None:
+        return 0
+    beam = max(2, ceil(search.beam / search.n_best)) if search.diversity else search.beam
+    return max(beam, min(WIDEST, 2 * script.banks)) if script.banks > 1 else beam
+
+
+def rows_of_a_line(script: Script | None, search: Search) -> int:
+    """Hypotheses of a line that are computed together."""
+    return beam_of(script, search) * groups_of(search).count if script else search.beam
+
+
+def groups_of(search: Search) -> Groups:
+    count = search.outputs if search.diversity or search.alternatives else 1
+    return Groups(count, diversity=search.diversity, fork=search.alternatives > 0)
+
+
+def guided_search(
+    model: StepModel, source: Int[Tensor, "B S"], numbers: list[int], scripts: Sequence[Script], search: Search
+) -> list[list[Hypothesis]]:
+    """All scripts of a batch have the same beam."""
+    alpha = search.length_penalty
+    if search.sample:
+        limits = [script.limit for script in scripts]
+        choose = GuidedChoice(scripts, draws(search, numbers, max(limits)))
+        return [[h] for h in decode_one_by_one(model, source, limits, alpha, choose)]
+    beam = beam_of(scripts[0], search)
+    return guided_beam(model, source, scripts, beam=beam, alpha=alpha, groups=groups_of(search))
+
+
+def draws(search: Search, numbers: list[int], longest: int) -> Sampler:
+    return Sampler(
+        numbers, longest, temperature=search.temperature, top_k=search.top_k, top_p=search.top_p, seed=search.seed
+    )

@@ -1,0 +1,59 @@
+"""What an output must begin with, hold, and never hold."""
+
+from dataclasses import dataclass, fields
+
+from manyheads.decoding.glossary import Glossary
+from manyheads.errors import InputError, OptionError, brief
+from manyheads.text.tokenizer import check_line
+
+__all__ = ["NO_WISHES", "Wishes"]
+
+LONGEST_PHRASE = 200
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """Wishes for one line.
+
+    prefix     the output begins with this text; it may end inside a word, which then goes on
+    must       phrases that the output holds, as whole words, if the bound on its length allows
+    never      phrases that it does not hold as whole words
+    glossary   more of both, by the words of the source
+
+    What must never appear comes first: a phrase that cannot be without one that must not is left out. Of a line that
+    is translated in parts the first owes the prefix, the longest what must appear, each what the glossary says of its
+    own words; none holds what must never appear.
+    """
+
+    prefix: str = ""
+    must: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
+    glossary: Glossary | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.prefix, str):
+            raise OptionError(f"a prefix must be text, got {brief(self.prefix)}")
+        check_line(self.prefix)
+        for name in ("must", "never"):
+            phrases = getattr(self, name)
+            if isinstance(phrases, str) or not isinstance(phrases, (tuple, list)):
+                raise OptionError(f"{name} takes phrases, got {brief(phrases)}", hint=f"{name}=[{brief(phrases)}]")
+            object.__setattr__(self, name, tuple(dict.fromkeys(map(check_phrase, phrases))))
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, field.name) for field in fields(self))
+
+
+def check_phrase(phrase: str) -> str:
+    if not isinstance(phrase, str):
+        raise OptionError(f"a phrase must be text, got {brief(phrase)}")
+    if not phrase or phrase != phrase.strip():
+        raise InputError(f"a phrase must begin and end with something other than a space, got {brief(phrase)}")
+    if len(phrase) > LONGEST_PHRASE:
+        raise InputError(f"a phrase has at most {LONGEST_PHRASE} characters, got {len(phrase)}: {brief(phrase)}")
+    if "\ufffd" in phrase:
+        raise InputError(f"a phrase must be Unicode, got the sign of what is none, U+FFFD, in {brief(phrase)}")
+    return check_line(phrase)
+
+
+NO_WISHES = Wishes()

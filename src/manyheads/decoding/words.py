@@ -1,0 +1,55 @@
+"""What a word is, to someone who names one: "cat" is in "a cat." and not in "category"."""
+
+import unicodedata
+from collections.abc import Callable
+from functools import cache
+
+from manyheads.text.tokenizer import Symbols, Tokenizer
+
+__all__ = ["IsWord", "appears", "word_characters"]
+
+IsWord = Callable[[str], bool]
+"""Does this character belong to the word beside it?"""
+
+UNSPACED = (
+    (0x0E00, 0x0EFF),  # Thai, Lao
+    (0x1000, 0x109F),  # Burmese
+    (0x1780, 0x17FF),  # Khmer
+    (0x3040, 0x30FF),  # Hiragana, Katakana
+    (0x31F0, 0x31FF),
+    (0x3400, 0x9FFF),  # Han
+    (0xF900, 0xFAFF),
+    (0x20000, 0x3FFFF),
+)
+"""Scripts without spaces between words. There every character may begin or end one."""
+
+
+@cache
+def of_a_word(character: str) -> bool:
+    """Letters, figures, marks on them, and the underscore, in scripts that put spaces between words."""
+    code = ord(character)
+    if any(first <= code <= last for first, last in UNSPACED):
+        return False
+    return character == "_" or unicodedata.category(character)[0] in "LNM"
+
+
+def of_a_symbol(character: str) -> bool:
+    return character != " "
+
+
+def word_characters(tokenizer: Tokenizer) -> IsWord:
+    """Where what stands between spaces is one piece, it is one word too."""
+    return of_a_symbol if isinstance(tokenizer, Symbols) else of_a_word
+
+
+def appears(phrase: str, text: str, is_word: IsWord) -> bool:
+    """Is the phrase in the text as whole words? Only an end of it that is part of a word needs a boundary beside it."""
+    start = text.find(phrase)
+    while start >= 0:
+        end = start + len(phrase)
+        inside_left = start > 0 and is_word(text[start - 1]) and is_word(phrase[0])
+        inside_right = end < len(text) and is_word(text[end]) and is_word(phrase[-1])
+        if not inside_left and not inside_right:
+            return True
+        start = text.find(phrase, start + 1)
+    return False
