@@ -1,7 +1,6 @@
 """Memory and speed of the preparation of a large corpus: `python -m benchmarks.scale --pairs 10000000`.
 
-Pairs are made from the bundled Tatoeba sentences: two in a row, or one and a number, so that few are alike. They are
-prepared as `manyheads train` does it, then an epoch is drawn and batches are made. What counts is anonymous memory:
+Pairs are made from the bundled Tatoeba sentences, two in a row, drawn at random, so that few are alike. They are prepared as `manyheads train` does it, then an epoch is drawn and batches are made. What counts is anonymous memory:
 the pages of mapped files are the kernel's, who takes them back when others need them.
 """
 
@@ -27,9 +26,8 @@ def write_pairs(path: Path, count: int) -> None:
     with gzip.open(bundled("tatoeba/train.tsv.gz"), "rt", encoding="utf-8") as file:
         pairs = [line.rstrip("\n").split("\t") for line in file]
     with open(path, "w", encoding="utf-8") as file:
-        for n in range(count):
+        for _ in range(count):
             (source, target), (more, more_target) = random.choices(pairs, k=2)
-            more, more_target = (more, more_target) if n % 2 else (n, n)
             file.write(f"{source} {more}\t{target} {more_target}\n")
 
 

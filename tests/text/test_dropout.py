@@ -83,7 +83,7 @@ def test_a_merge_is_left_out_as_often_as_asked():
 
 def test_what_becomes_too_long_stays_as_it_was(tmp_path):
     with sequence_writer(tmp_path / "train.source", PAIRS.size) as write:
-        write(IDS[:200])
+        write(PAIRS.encode_packed(LINES[:200]))
     stored = Sequences(tmp_path / "train.source", PAIRS.size)
     rows = np.arange(200)
     most = int(stored.lengths.max())

@@ -119,10 +119,10 @@ def test_a_damaged_file_is_refused_or_read_and_never_crashes(tmp_path_factory, n
     rng = random.Random(seed)
     content = bytearray(writer([("Gut & schön", 'He said "no"'), ("ü\\n", "<b>"), ("c", "d")]).encode())
     for _ in range(rng.randint(1, 8)):
-        place = rng.randrange(len(content))
+        place = rng.randrange(len(content) + 1)
         match rng.randrange(3):
             case 0:
-                content[place] = rng.randrange(256)
+                content[place : place + 1] = bytes([rng.randrange(256)])
             case 1:
                 del content[place : place + rng.randint(1, 20)]
             case 2:

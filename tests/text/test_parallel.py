@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 import threading
 from contextlib import suppress
 from functools import partial
@@ -9,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from manyheads.errors import InputError, SaveError
+from manyheads.errors import InputError, SaveError, TrainingError
 from manyheads.text.corpus import check_paths
+from manyheads.text.encoding import run_all
 from manyheads.text.parallel import (
     IDS,
     fingerprint,
@@ -193,3 +196,44 @@ def test_a_disk_that_is_full_is_an_error_for_people(tmp_path, write, monkeypatch
     with pytest.raises(SaveError, match="data could not be saved: No space left on device") as error:
         prepare(tmp_path / "data", [write(lines(30))])
     assert "make room" in error.value.hint
+
+
+@pytest.fixture
+def many_processes(monkeypatch):
+    monkeypatch.setattr("manyheads.text.spool.BLOCK", 3)
+    monkeypatch.setattr("manyheads.text.encoding.WORTH_A_PROCESS", 2)
+    monkeypatch.setattr("manyheads.text.encoding.cores", lambda: 3)
+
+
+def test_several_processes_make_the_same_ids(tmp_path, write, many_processes, monkeypatch):
+    files = [
+        write(lines(40) + "much too long for this\tx\n" + lines(9, 40), "a.tsv"),
+        write("x" * 99 + "\ty\n" + lines(12, 60), "b.tsv"),
+    ]
+    ran = []
+    monkeypatch.setattr("manyheads.text.encoding.run_all", lambda work: ran.append(len(work)) or run_all(work))
+    shared, pairs = prepare(tmp_path / "shared", files, max_length=12)
+    assert ran == [3]
+    monkeypatch.undo()
+    alone, expected = prepare(tmp_path / "alone", files, max_length=12)
+    assert pairs == expected
+    assert shared.corpora == alone.corpora
+    assert shared.train_counts == alone.train_counts
+    assert (shared.train_counts.too_long, shared.train_counts.examples["too_long"][-7:]) == (2, "line 41")
+    for name in IDS:
+        assert (tmp_path / "shared" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()
+
+
+def test_a_process_that_dies_or_finds_the_disk_full_fails_the_whole(tmp_path, write, many_processes, monkeypatch):
+    monkeypatch.setattr("manyheads.text.encoding.VOCABULARY", "not-there.json")
+    real = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **options: real(["false"], **options))
+    with pytest.raises(TrainingError, match="a process that cut sentences into pieces ended with 1"):
+        prepare(tmp_path / "data", [write(lines(40))])
+    full = [sys.executable, "-c", 'print(\'{"errno": 28, "strerror": "No space left on device"}\')']
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **options: real(full, **options))
+    with pytest.raises(SaveError, match="No space left on device"):
+        prepare(tmp_path / "data", [write(lines(40))])
+    monkeypatch.undo()
+    assert prepare(tmp_path / "data", [write(lines(40))])[1]
+    assert not any((tmp_path / "data").glob("spool*"))

@@ -62,9 +62,10 @@ class Counts:
     in_dev: int = 0
     examples: dict[str, str] = field(default_factory=dict)
 
-    def note(self, what: str, corpus: object, line: int) -> None:
-        setattr(self, what, getattr(self, what) + 1)
-        self.examples.setdefault(what, f"{corpus}, line {line:,}")
+    def note(self, what: str, corpus: object, line: int, times: int = 1) -> None:
+        if times:
+            setattr(self, what, getattr(self, what) + times)
+            self.examples.setdefault(what, f"{corpus}, line {line:,}")
 
     @property
     def left_out(self) -> int:

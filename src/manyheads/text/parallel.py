@@ -10,16 +10,17 @@ The ids appear last, whole. They can be made again from the files at any time; t
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import compress
 from pathlib import Path
 from typing import Any
 
 from manyheads.errors import InputError
 from manyheads.storage import replace_file, saving
 from manyheads.text.corpus import Corpus, Counts, Pair, files_of, read_pairs
-from manyheads.text.shards import Sequences, sequence_writer
+from manyheads.text.encoding import Encoded, encode_spool
+from manyheads.text.shards import Sequences
 from manyheads.text.spool import Spool
 from manyheads.text.vocabulary import Vocabulary
 
@@ -65,14 +66,17 @@ def prepare_parallel(
         forget_ids(folder)
         counts, dev_counts = Counts(), Counts()
         dev_pairs = read_dev(dev, dev_counts) if dev else []  # the small file first: its faults are found at once
-        spool = Spool(folder / "spool", counts, train, dev_pairs)
+        for left in folder.glob("spool*"):  # by a run that was killed
+            shutil.rmtree(left)
+        spool = Spool(folder / f"spool-{os.getpid()}", counts, train, dev_pairs)
         if text not in (None, spool.digest):
             raise InputError(f"a run goes on with the data it began with, got other pairs in {named(train)}")
         if not dev:
             dev_pairs = spool.hold_out()
             dev_counts.pairs = len(dev_pairs)
         vocabulary = learn(spool.sources, spool.targets)
-        kept = write_ids(spool, vocabulary, max_length, counts)
+        encoded = encode_spool(spool, vocabulary, max_length)
+        kept = [count_encoded(corpus, n, encoded, counts) for n, corpus in enumerate(train)]
         if not counts.pairs:
             raise InputError(
                 f"there must be a pair to train on, got none in {named(train)}: {'; '.join(counts.sentences())}"
@@ -163,24 +167,12 @@ def sha256(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_ids(spool: Spool, vocabulary: Vocabulary, max_length: int, counts: Counts) -> list[int]:
-    """Ids of every pair that is short enough, beside the spool; the others are counted. Gives the pairs of each corpus."""
-    sides = [spool.folder / "train.source", spool.folder / "train.target"]
-    writers = [sequence_writer(path, size) for path, size in zip(sides, vocabulary.sizes, strict=True)]
-    kept = [0] * len(spool.corpora)
-    with writers[0] as write_sources, writers[1] as write_targets:
-        for block in spool.blocks():
-            sources = vocabulary.source.encode([source for _, (source, _) in block])
-            targets = vocabulary.target.encode([target for _, (_, target) in block])
-            short = [max(len(s), len(t)) <= max_length for s, t in zip(sources, targets, strict=True)]
-            write_sources(list(compress(sources, short)))
-            write_targets(list(compress(targets, short)))
-            for ((corpus, line), _), fits in zip(block, short, strict=True):
-                kept[corpus] += fits
-                if not fits:
-                    counts.pairs -= 1
-                    counts.note("too_long", spool.corpora[corpus], line)
-    return kept
+def count_encoded(corpus: Corpus, number: int, encoded: Sequence[Encoded], counts: Counts) -> int:
+    """Gives how many pairs of a corpus are kept; the others are counted."""
+    for one in encoded:
+        counts.pairs -= one.too_long[number]
+        counts.note("too_long", corpus, one.first[number] or 0, one.too_long[number])
+    return sum(one.kept[number] for one in encoded)
 
 
 def write_text(folder: Path, pairs: list[Pair]) -> None:

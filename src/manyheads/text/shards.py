@@ -4,9 +4,9 @@ NAME.ids       every id, one sequence after the other
 NAME.offsets   where each sequence starts, and at last where they end
 """
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,9 +15,11 @@ from jaxtyping import Int
 
 from manyheads.storage import sync_file
 
-__all__ = ["Rows", "Sequences", "sequence_writer"]
+__all__ = ["Rows", "Sequences", "join_sequences", "sequence_writer"]
 
 Ids = Int[np.ndarray, "*shape"]
+GIVEN = np.dtype(np.int32)
+CHUNK = 1 << 20
 
 
 def id_type(vocabulary: int) -> type[np.unsignedinteger]:
@@ -79,21 +81,39 @@ def map_file(path: Path, dtype: type) -> np.ndarray:
 
 
 @contextmanager
-def sequence_writer(path: Path, vocabulary: int) -> Iterator[Callable[[Sequence[list[int]]], None]]:
-    """A function that appends sequences; nothing is held in memory, and at the end all of it is on disk."""
+def sequence_writer(path: Path, vocabulary: int) -> Iterator[Callable[[Sequence[bytes]], None]]:
+    """A function that appends sequences (32-bit numbers); nothing is held in memory, and at the end all is on disk."""
     dtype = id_type(vocabulary)
     end = 0
     with open(beside(path, "ids"), "wb") as ids, open(beside(path, "offsets"), "wb") as offsets:
 
-        def write(sequences: Sequence[list[int]]) -> None:
+        def write(sequences: Sequence[bytes]) -> None:
             nonlocal end
-            lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
-            ends = end + np.cumsum(lengths)
-            ids.write(np.fromiter(chain.from_iterable(sequences), dtype, int(lengths.sum())).tobytes())
-            offsets.write(ends.tobytes())
+            lengths = np.fromiter(map(len, sequences), np.int64, len(sequences)) // GIVEN.itemsize
+            ids.write(np.frombuffer(b"".join(sequences), GIVEN).astype(dtype).tobytes())
+            offsets.write((end + np.cumsum(lengths)).tobytes())
             end += int(lengths.sum())
 
         offsets.write(np.int64(0).tobytes())
         yield write
+        sync_file(ids)
+        sync_file(offsets)
+
+
+def join_sequences(path: Path, parts: Sequence[Path]) -> None:
+    """Sequences of several writers, one after the other; the parts are removed."""
+    end = 0
+    with open(beside(path, "ids"), "wb") as ids, open(beside(path, "offsets"), "wb") as offsets:
+        offsets.write(np.int64(0).tobytes())
+        for part in parts:
+            its_ids, its_offsets = beside(part, "ids"), beside(part, "offsets")
+            with open(its_ids, "rb") as file:
+                shutil.copyfileobj(file, ids, CHUNK)
+            stored = map_file(its_offsets, np.int64)
+            for start in range(1, len(stored), CHUNK):
+                offsets.write((stored[start : start + CHUNK] + end).tobytes())
+            end += int(stored[-1])
+            its_ids.unlink()
+            its_offsets.unlink()
         sync_file(ids)
         sync_file(offsets)

@@ -10,7 +10,9 @@ from zlib import crc32
 from manyheads.errors import InputError
 from manyheads.text.corpus import Corpus, Counts, Pair, read_pairs
 
-__all__ = ["Place", "Spool"]
+__all__ = ["BLOCK", "Place", "Spool", "read_spool"]
+
+SOURCE, TARGET = "source.txt", "target.txt"
 
 Place = tuple[int, int]
 """(number of the corpus, line in it)"""
@@ -19,7 +21,7 @@ BLOCK = 10_000
 HELD_OUT = 1_000
 """Pairs that are held out if there is no development set: about every twentieth, but no more than about these."""
 
-LEARNT_FROM = 1_000_000
+LEARNT_FROM = 500_000
 """Pairs that a vocabulary is learnt from: of more, every n-th. More would cost memory and hardly change it."""
 
 
@@ -27,12 +29,14 @@ class Spool:
     """What `corpora` hold, one after the other. Nothing of it stays in memory, however many pairs there are.
 
     digest   SHA-256 sum of the text
+    marks    bytes of the source and of the target file before each block of pairs, and before nothing at last
     """
 
     def __init__(self, folder: Path, counts: Counts, corpora: Sequence[Corpus], dev: Sequence[Pair] = ()) -> None:
         self.folder, self.counts, self.corpora = folder, counts, corpora
         self.dev = set(dev)
         self.held_out_below = 0
+        self.marks: list[tuple[int, int]] = [(0, 0)]
         folder.mkdir(exist_ok=True)
         try:
             self.digest = self.write()
@@ -41,8 +45,8 @@ class Spool:
             raise
 
     def write(self) -> str:
-        digest = hashlib.sha256()
-        with open(self.file("source"), "wb") as sources, open(self.file("target"), "wb") as targets:
+        digest, pairs = hashlib.sha256(), 0
+        with open(self.folder / SOURCE, "wb") as sources, open(self.folder / TARGET, "wb") as targets:
             for n, corpus in enumerate(self.corpora):
                 for line, (source, target) in read_pairs(corpus, self.counts):
                     left, right = f"{source}\n".encode(), f"{target}\n".encode()
@@ -53,10 +57,11 @@ class Spool:
                     digest.update(right)
                     if (source, target) in self.dev:
                         self.counts.note("in_dev", corpus, line)
+                    pairs += 1
+                    if pairs % BLOCK == 0:
+                        self.marks.append((sources.tell(), targets.tell()))
+            self.marks.append((sources.tell(), targets.tell()))
         return digest.hexdigest()
-
-    def file(self, side: str) -> Path:
-        return self.folder / f"{side}.txt"
 
     def hold_out(self) -> list[Pair]:
         """About every twentieth pair, or fewer, for development; they are not trained on.
@@ -79,11 +84,7 @@ class Spool:
 
     def pairs(self) -> Iterator[tuple[Place, Pair]]:
         """All that is not held out."""
-        with open(self.file("source"), "rb") as sources, open(self.file("target"), "rb") as targets:
-            for source, target in zip(sources, targets, strict=True):
-                corpus, line, text = source[:-1].split(b" ", 2)
-                if crc32(text) >= self.held_out_below:
-                    yield (int(corpus), int(line)), (text.decode(), target[:-1].decode())
+        return read_spool(self.folder, self.marks[0], self.marks[-1], self.held_out_below)
 
     def sources(self) -> Iterator[str]:
         """Those that a vocabulary is learnt from."""
@@ -95,13 +96,24 @@ class Spool:
     def some(self) -> Iterator[tuple[Place, Pair]]:
         return islice(self.pairs(), 0, None, max(1, -(-self.counts.pairs // LEARNT_FROM)))
 
-    def blocks(self) -> Iterator[list[tuple[Place, Pair]]]:
-        pairs = self.pairs()
-        while block := list(islice(pairs, BLOCK)):
-            yield block
-
     def remove(self) -> None:
         shutil.rmtree(self.folder)
+
+
+def read_spool(
+    folder: Path, start: tuple[int, int], end: tuple[int, int], held_out_below: int
+) -> Iterator[tuple[Place, Pair]]:
+    """The pairs between two marks, but those that are held out."""
+    with open(folder / SOURCE, "rb") as sources, open(folder / TARGET, "rb") as targets:
+        sources.seek(start[0])
+        targets.seek(start[1])
+        left = end[0] - start[0]
+        while left > 0:
+            source, target = sources.readline(), targets.readline()
+            left -= len(source)
+            corpus, line, text = source[:-1].split(b" ", 2)
+            if crc32(text) >= held_out_below:
+                yield (int(corpus), int(line)), (text.decode(), target[:-1].decode())
 
 
 def checksum(text: str) -> int:

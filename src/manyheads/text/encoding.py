@@ -1,0 +1,149 @@
+"""A spool's pairs to ids, on all cores: each process takes a stretch of it and writes what it makes of it beside it.
+
+Stretches are put together in their order, so the result does not depend on how many there were. A process is started as
+a command of its own: it inherits nothing, and imports no more than it needs.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import compress, islice
+from pathlib import Path
+from typing import Any
+
+from manyheads.errors import TrainingError
+from manyheads.text.shards import GIVEN, join_sequences, sequence_writer
+from manyheads.text.spool import BLOCK, Spool, read_spool
+from manyheads.text.vocabulary import Vocabulary
+
+__all__ = ["Encoded", "encode_spool"]
+
+VOCABULARY = "vocabulary.json"
+SIDES = ("train.source", "train.target")
+MOST = 16
+WORTH_A_PROCESS = 10
+"""Blocks that a process should have to do, at least."""
+
+
+@dataclass
+class Encoded:
+    """What became of the pairs of a stretch, by corpus: how many are kept, how many too long, the first line of these."""
+
+    kept: list[int]
+    too_long: list[int]
+    first: list[int | None]
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Where a process begins and ends to read (bytes of the source and of the target file), and what it is to do."""
+
+    folder: str
+    number: int
+    start: tuple[int, int]
+    end: tuple[int, int]
+    max_length: int
+    held_out_below: int
+    corpora: int
+
+    def place(self, side: str) -> Path:
+        return Path(self.folder) / f"{self.number}.{side}"
+
+
+def encode_spool(spool: Spool, vocabulary: Vocabulary, max_length: int) -> list[Encoded]:
+    """Ids of every pair that is short enough, as train.source and train.target beside the spool."""
+    work = list(stretches(spool, max_length))
+    if len(work) == 1:
+        results = [encode_stretch(work[0], vocabulary)]
+    else:
+        (spool.folder / VOCABULARY).write_text(vocabulary.dumps(), encoding="utf-8")
+        results = run_all(work)
+    for side in SIDES:
+        join_sequences(spool.folder / side, [one.place(side) for one in work])
+    return results
+
+
+def stretches(spool: Spool, max_length: int) -> Iterator[Stretch]:
+    processes = max(1, min(MOST, cores(), len(spool.marks) // WORTH_A_PROCESS))
+    bounds = [spool.marks[n * (len(spool.marks) - 1) // processes] for n in range(processes + 1)]
+    for n in range(processes):
+        yield Stretch(
+            str(spool.folder), n, bounds[n], bounds[n + 1], max_length, spool.held_out_below, len(spool.corpora)
+        )
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def encode_stretch(stretch: Stretch, vocabulary: Vocabulary) -> Encoded:
+    found = Encoded([0] * stretch.corpora, [0] * stretch.corpora, [None] * stretch.corpora)
+    writers = [sequence_writer(stretch.place(side), size) for side, size in zip(SIDES, vocabulary.sizes, strict=True)]
+    most = stretch.max_length * GIVEN.itemsize
+    pairs = read_spool(Path(stretch.folder), stretch.start, stretch.end, stretch.held_out_below)
+    with writers[0] as write_sources, writers[1] as write_targets:
+        while block := list(islice(pairs, BLOCK)):
+            sources = vocabulary.source.encode_packed([source for _, (source, _) in block])
+            targets = vocabulary.target.encode_packed([target for _, (_, target) in block])
+            short = [max(len(s), len(t)) <= most for s, t in zip(sources, targets, strict=True)]
+            write_sources(list(compress(sources, short)))
+            write_targets(list(compress(targets, short)))
+            for ((corpus, line), _), fits in zip(block, short, strict=True):
+                if fits:
+                    found.kept[corpus] += 1
+                else:
+                    found.too_long[corpus] += 1
+                    found.first[corpus] = found.first[corpus] or line
+    return found
+
+
+# ── processes ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def run_all(work: Sequence[Stretch]) -> list[Encoded]:
+    """Each stretch by a process of its own. If one fails, so does the whole: its reason is passed on."""
+    started = [start(stretch) for stretch in work]
+    try:
+        return [outcome(process) for process in started]
+    finally:
+        for process in started:
+            process.kill()  # nothing, if it is done
+            process.wait()
+
+
+def start(stretch: Stretch) -> subprocess.Popen[bytes]:
+    one_core = {**os.environ, "TOKENIZERS_PARALLELISM": "false"}
+    command = [sys.executable, "-m", "manyheads.text.encoding", json.dumps(asdict(stretch))]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=one_core)
+
+
+def outcome(process: subprocess.Popen[bytes]) -> Encoded:
+    out, said = process.communicate()
+    try:
+        answer: dict[str, Any] = json.loads(out)
+    except ValueError:
+        last = said.decode(errors="replace").strip().rpartition("\n")[2]
+        raise TrainingError(
+            f"a process that cut sentences into pieces ended with {process.returncode}: {last}"
+        ) from None
+    if "errno" in answer:
+        raise OSError(answer["errno"], answer["strerror"])
+    return Encoded(**answer)
+
+
+def work_alone() -> None:
+    """What such a process does: read what to do, do it, say what became of it."""
+    stretch = Stretch(**json.loads(sys.argv[1]))
+    vocabulary = Vocabulary.loads((Path(stretch.folder) / VOCABULARY).read_text(encoding="utf-8"), VOCABULARY)
+    try:
+        answer = asdict(encode_stretch(stretch, vocabulary))
+    except OSError as error:
+        answer = {"errno": error.errno, "strerror": error.strerror}
+    sys.stdout.write(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    work_alone()
