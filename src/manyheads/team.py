@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
@@ -110,8 +111,9 @@ class Processes(Team):
     def spread(self, model: nn.Module, blocks: Sequence[nn.Module] = ()) -> nn.Module:
         if not blocks:
             return DistributedDataParallel(model)
+        mesh = init_device_mesh(next(model.parameters()).device.type, (self.size,))
         for block in (*blocks, model):
-            fully_shard(block)
+            fully_shard(block, mesh=mesh)
         return model
 
     def without_exchange(self, model: nn.Module) -> AbstractContextManager:

@@ -27,7 +27,7 @@ def align(
     model
         A run folder, or a bundled model: de-en.
     data
-        One TSV file (source TAB target), or a source file and a target file.
+        A file of pairs (TSV, JSONL, TMX, PO), or a source file and a target file.
     align_head
         The attention to read: LAYER or LAYER.HEAD, from 0 (default: what the recipe says, which training has found).
     as_json

@@ -37,7 +37,7 @@ def compare(
     models
         Run folders, or bundled models: de-en. All are compared with the first.
     data
-        One TSV file (source TAB target), or a source file and a target file.
+        A file of pairs (TSV, JSONL, TMX, PO), or a source file and a target file.
     test
         bootstrap (paired bootstrap resampling) or randomisation (approximate randomisation).
     beam

@@ -32,7 +32,7 @@ def evaluate(
     model
         A run folder, or a bundled model: de-en.
     data
-        One TSV file (source TAB target), or a source file and a target file.
+        A file of pairs (TSV, JSONL, TMX, PO), or a source file and a target file.
     beam
         Hypotheses kept at each step, 1 = greedy (default: what the recipe says).
     length_penalty

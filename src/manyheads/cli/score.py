@@ -21,7 +21,7 @@ def score(model: str, /, *, data: Files, as_json: Json = False, device: Device =
     model
         A run folder, or a bundled model: de-en.
     data
-        One TSV file (source TAB target), or a source file and a target file.
+        A file of pairs (TSV, JSONL, TMX, PO), or a source file and a target file.
     as_json
         One JSON object a line: log_probability, tokens.
     device

@@ -11,7 +11,7 @@ B sentences · S source tokens · T target tokens
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cached_property, partial
 from itertools import chain, islice, repeat
 from pathlib import Path
@@ -36,6 +36,7 @@ from manyheads.decoding.control import (
     unmet,
     wishes_of_parts,
 )  # fmt: skip
+from manyheads.decoding.cutting import Cutter
 from manyheads.decoding.ensemble import Ensemble
 from manyheads.decoding.greedy import decode_one_by_one
 from manyheads.decoding.hypothesis import Hypothesis
@@ -44,7 +45,8 @@ from manyheads.decoding.options import Search
 from manyheads.decoding.reading import Reading
 from manyheads.decoding.repetition import looped
 from manyheads.decoding.script import Script, Scripts
-from manyheads.decoding.segments import join_parts, join_sentences, split_sentences, split_text
+from manyheads.decoding.segments import join_parts
+from manyheads.decoding.translation import BLANK, Alternative, ForcedScore, Translation
 from manyheads.decoding.wishes import NO_WISHES, Wishes
 from manyheads.decoding.words import word_characters
 from manyheads.errors import OptionError, brief, did_you_mean
@@ -68,59 +70,6 @@ LONGEST_SCORED = 2_048
 
 LONGEST_ALIGNED = 1_024
 """Pieces of a pair that are aligned: the weights of all heads are held in memory."""
-
-
-@dataclass(frozen=True)
-class Alternative:
-    """One way to translate a line. `score` is what alternatives are ranked by.
-
-    alignment   which source word belongs to which target word, if that was asked for
-    """
-
-    text: str
-    score: float
-    log_probability: float
-    alignment: tuple[Link, ...] | None = None
-
-
-@dataclass(frozen=True)
-class Translation:
-    """What became of a line: `n_best` alternatives, the best first.
-
-    truncated   the bound on the length cut it off
-    parts       how many the line was cut into, because it was too long for one pass
-    looped      it ends with the same few pieces again and again
-    unmet       phrases that should be in it and are not, or the other way round
-    """
-
-    n_best: tuple[Alternative, ...]
-    truncated: bool = False
-    parts: int = 1
-    looped: bool = False
-    unmet: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        return self.n_best[0].text
-
-    @property
-    def score(self) -> float:
-        return self.n_best[0].score
-
-
-BLANK = Translation((Alternative("", 0.0, 0.0),), parts=0)
-
-
-@dataclass(frozen=True)
-class ForcedScore:
-    """log P(target | source), the end included, over `tokens` pieces.
-
-    truncated   a side is longer than the model's table of learned positions: what is beyond does not count
-    """
-
-    log_probability: float
-    tokens: int
-    truncated: bool = False
 
 
 class Translator:
@@ -293,32 +242,8 @@ class Translator:
 
     def read(self, lines: Sequence[str]) -> list[list[list[int]]]:
         """For each line the ids of its parts, each with its end. Most lines have one part, blank ones none."""
-        longer = 64 * self.longest_source  # no sentence; this bounds the memory of what follows
-        texts = [list(split_text(line, longer)) if line.strip() else [] for line in lines]
-        ids = iter(self.vocabulary.source.encode(list(chain.from_iterable(texts))))
-        return [[[*part, END] for text in line for part in self.cut(text, next(ids))] for line in texts]
-
-    def cut(self, text: str, ids: list[int]) -> Iterator[list[int]]:
-        """The ids of a text, or those of parts of it that the model was trained to read."""
-        sentences = split_sentences(text) if len(ids) > self.comfortable else [text]
-        if len(sentences) > 1:
-            sizes = map(len, self.vocabulary.source.encode(sentences))
-            groups = join_sentences(sentences, sizes, self.comfortable)
-            for part in map(self.cut_sentence, groups, self.vocabulary.source.encode(groups)):
-                yield from part
-        else:
-            yield from self.cut_sentence(text, ids)
-
-    def cut_sentence(self, text: str, ids: list[int]) -> Iterator[list[int]]:
-        """The ids of a sentence, or those of parts of it that are short enough: cut at spaces, if it must be."""
-        most = self.longest_source
-        if len(ids) <= most or len(text) == 1:
-            yield ids[: self.longest - 1]
-            return
-        # If the pieces were spread evenly, each part would have what it may; a denser one is cut again.
-        texts = list(split_text(text, max(1, most * len(text) // len(ids))))
-        for part in map(self.cut_sentence, texts, self.vocabulary.source.encode(texts)):
-            yield from part
+        cutter = Cutter(self.vocabulary.source, self.longest_source, self.comfortable, self.longest - 1)
+        return [[[*part, END] for part in line] for line in cutter(lines)]
 
     def join(self, parts: list[list[Hypothesis]], n_best: int) -> Translation:
         """The parts of a line become one translation. Only a line in one part has several."""

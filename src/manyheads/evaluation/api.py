@@ -15,7 +15,7 @@ __all__ = ["evaluate", "score"]
 
 
 def evaluate(model: str | Path | Translator, data: Paths, *, device: str = "auto", **options: float) -> Scores:
-    """Translate the sources of `data` (one TSV file, or two files) and score them against the targets.
+    """Translate the sources of `data` (files as `train` takes them) and score them against the targets.
 
     Options are those of `Search`: beam, length_penalty, …
     """
