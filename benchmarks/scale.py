@@ -1,7 +1,8 @@
 """Memory and speed of the preparation of a large corpus: `python -m benchmarks.scale --pairs 10000000`.
 
-Pairs are made from the bundled Tatoeba sentences, two in a row, drawn at random, so that few are alike. They are prepared as `manyheads train` does it, then an epoch is drawn and batches are made. What counts is anonymous memory:
-the pages of mapped files are the kernel's, who takes them back when others need them.
+Pairs are made from the bundled Tatoeba sentences, two in a row, drawn at random, so that few are alike. They are prepared as
+`manyheads train` does it, then an epoch is drawn and batches are made. What counts is anonymous memory, of all processes
+together: the pages of mapped files are the kernel's, who takes them back when others need them.
 """
 
 import argparse
@@ -32,11 +33,17 @@ def write_pairs(path: Path, count: int) -> None:
 
 
 def anonymous() -> int:
-    """Bytes."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("RssAnon:"):
-            return int(line.split()[1]) << 10
-    return 0
+    """Bytes, of this process and of those that it started."""
+    children = [n for task in Path("/proc/self/task").glob("*/children") for n in task.read_text().split()]
+    return sum(anonymous_of(Path("/proc") / n) for n in ("self", *children))
+
+
+def anonymous_of(process: Path) -> int:
+    try:
+        lines = (process / "status").read_text().splitlines()
+    except OSError:  # it has ended
+        return 0
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon:"))
 
 
 @contextmanager
