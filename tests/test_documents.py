@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from manyheads.cli.main import app
+
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
@@ -30,6 +32,14 @@ def commands(path):
 
 WITH_COMMANDS = [path for path in DOCUMENTS if blocks(path, "console")]
 MINUTES = "manyheads demo"  # has a test of its own
+
+
+def test_every_verb_is_shown_by_a_command_that_runs():
+    said = " ".join(command for path in WITH_COMMANDS for command, _ in commands(path))
+    groups = {name: ["check", "clean"] if name == "data" else [""] for name in app if not name.startswith("-")}
+    verbs = {f"manyheads {name} {verb}".strip() for name, verbs in groups.items() for verb in verbs}
+    assert len(verbs) >= 12
+    assert [verb for verb in sorted(verbs) if verb not in said] == []
 
 
 @pytest.mark.slow
