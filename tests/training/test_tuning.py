@@ -45,6 +45,11 @@ def test_it_begins_where_the_other_ended_and_says_what_changed(base, new, tmp_pa
     assert summary["before"].keys() == summary["after"].keys() == {"dev", "old"}
     assert summary["after"]["dev"]["loss"] < summary["before"]["dev"]["loss"]
     assert summary["after"]["old"]["loss"] != summary["before"]["old"]["loss"]
+    report = (out / "report.html").read_text()
+    assert "Before and after" in report
+    for name in ("dev", "old"):
+        assert f"{summary['before'][name]['chrf']:.2f}" in report
+        assert f"{summary['after'][name]['chrf']:.2f}" in report
     _, _, recipe = load_model(out)
     assert (recipe.base, recipe.model.width, recipe.train.steps) == (str(base), 32, 4)
 

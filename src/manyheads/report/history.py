@@ -14,8 +14,8 @@ __all__ = ["History", "as_number", "read_history"]
 
 Event = dict[str, Any]
 
-ENDINGS = ("average", "final", "stopped")
-NO_METRIC = ("event", "step", "score", "best", "reason", "samples")
+ENDINGS = ("average", "final", "after", "stopped")
+NO_METRIC = ("event", "step", "score", "best", "reason", "samples", "on")
 LARGEST = 1e100
 """Beyond it a number is no longer one that can be drawn."""
 

@@ -56,6 +56,7 @@ def write_report(run: Run) -> None:
     parts = [
         header(name, description(run)),
         figures(history),
+        tuned_table(history),
         curves(history),
         samples_table(history.samples()),
         changes_table(history),
@@ -198,6 +199,22 @@ def sample_row(sample: Sample) -> str:
 
 def text_cell(text: str) -> str:
     return f'<td dir="auto">{shown(text)}</td>' if text.strip() else '<td class="empty">empty</td>'
+
+
+def tuned_table(history: History) -> str:
+    """What a model that was trained further was before, and what it is now: on the new data and on the old."""
+    before, after = ({event.get("on"): event for event in history.of(kind)} for kind in ("before", "after"))
+    rows = [
+        f"<tr><td>{what} data</td><td>{shown(name_of(key))}</td>"
+        f'<td class="step">{score(key, then)}</td><td class="step">{score(key, now)}</td></tr>'
+        for on, what in (("dev", "new"), ("old", "old"))
+        if on in before and on in after
+        for key in before[on]
+        if key not in (*NO_METRIC, *NO_SCORE)
+        and (then := as_number(before[on][key])) is not None
+        and (now := as_number(after[on].get(key))) is not None
+    ]
+    return f"<h2>Before and after</h2>{table(('', '', 'before', 'after'), ''.join(rows))}" if rows else ""
 
 
 def changes_table(history: History) -> str:

@@ -253,6 +253,8 @@ def conclude(session: Session, ending: Ending, asked: dict[str, Any]) -> Trained
         else task.validate(model, final=True, on=name, team=session.team).metrics
         for name in progress.before
     }
+    for name, metrics in after.items():
+        session.log.write("after", on=name, step=progress.step, **metrics)
     if after:
         summary |= {"before": progress.before, "after": {name: dict(metrics) for name, metrics in after.items()}}
     report = session.team.together(partial(finish, task, model, run, summary))
