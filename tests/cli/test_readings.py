@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from cli.command import status
-from manyheads import Translator
+from manyheads import OptionError, Translator, align, compare
+from manyheads.cli.main import named_stdin
 
 PAIRS = "Guten Tag!\tGood day!\n\nGute Nacht!\tGood night!\n"
 
@@ -127,3 +129,27 @@ sys.exit("torch" in sys.modules or "sacrebleu" in sys.modules)
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert result.returncode == 0
     assert "Usage: manyheads" in result.stdout
+
+
+def test_files_are_read_as_the_recipe_names_their_sides(tmp_path):
+    """A memory whose header says that English is the source, for a model that reads German."""
+    unit = '<tu><tuv xml:lang="en"><seg>A dog.</seg></tuv><tuv xml:lang="de"><seg>Ein Hund.</seg></tuv></tu>'
+    memory = tmp_path / "memory.tmx"
+    memory.write_text(f'<tmx version="1.4"><header srclang="en"/><body>{unit}</body></tmx>')
+    translator = Translator.load("de-en", "cpu")
+    named = replace(translator.recipe, data=replace(translator.recipe.data, source="de", target="en"))
+    german = Translator(translator.model, translator.vocabulary, named)
+    assert compare([german, german], memory).metrics["chrf"][0].score > 90
+    assert [one.links for one in align(german, memory)] == [translator.align([("Ein Hund.", "A dog.")])[0].links]
+    with pytest.raises(OptionError, match="must read files alike"):
+        compare([german, translator], memory)
+
+
+def test_standard_input_is_no_output():
+    words = ["data", "clean", "-", "--out", "-", "--removed", "-"]
+    assert named_stdin(words) == ["data", "clean", "/dev/stdin", "--out", "-", "--removed", "-"]
+
+
+def test_weights_are_for_training(capsys):
+    assert status("evaluate", "de-en", "--data", "some.tsv:2") == 2
+    assert "a weight is for training, got 'some.tsv:2' for --data" in capsys.readouterr().err

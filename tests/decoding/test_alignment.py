@@ -290,3 +290,12 @@ def test_letters_are_linked_to_phones():
     vocabulary = Vocabulary(Characters("ABC"), Symbols(["AH", "B"]))
     assert vocabulary.source.units(vocabulary.source.encode(["CAB"])[0]) == [0, 1, 2]
     assert vocabulary.target.units(vocabulary.target.encode(["AH B"])[0]) == [0, 1]
+
+
+def test_a_target_beyond_what_is_aligned_stops_nothing():
+    """Development sets are not cut at data.max_length: one line may be very long."""
+    translator = Translator.load("de-en", "cpu")
+    pairs = [("Ein Hund schläft.", "A dog sleeps."), ("Ein Hund.", "a dog " * 1_200)]
+    assert str(find_reading(translator, pairs))
+    with pytest.raises(InputError, match="got none"):
+        find_reading(translator, [])

@@ -70,11 +70,15 @@ def main(arguments: list[str] | None = None) -> None:
         fail(f"the output could not be written: {error.strerror or error}", None, 1)
 
 
+OUTPUTS = ("--out", "--removed")
+
+
 def named_stdin(words: list[str]) -> list[str]:
     """Among several files the parser takes "-" for an option; by its name standard input is a file like any other."""
     if words[:1] == ["translate"]:
         return words
-    return ["/dev/stdin" if word == "-" else word for word in words]
+    before = ["", *words]
+    return ["/dev/stdin" if word == "-" and before[n] not in OUTPUTS else word for n, word in enumerate(words)]
 
 
 def forget_output() -> None:

@@ -22,7 +22,8 @@ def align(
     head   the attention to read, "2.3" or "2" for the mean of a layer, instead of what the recipe says
     """
     translator = model if isinstance(model, Translator) else Translator.load(model, device)
-    pairs = chain.from_iterable(read_every_pair(corpus, Counts()) for corpus in check_paths(data, "--data"))
+    corpora = check_paths(data, "--data", translator.recipe.data.reading)
+    pairs = chain.from_iterable(read_every_pair(corpus, Counts()) for corpus in corpora)
     while block := list(islice(pairs, CHUNK)):
         found = translator.align([pair or ("", "") for _, pair in block], head)
         yield from (NO_ALIGNMENT if pair is None else one for one, (_, pair) in zip(found, block, strict=True))

@@ -42,16 +42,16 @@ def find_reading(translator: Translator, pairs: Sequence[Pair]) -> Reading:
     that link rare pieces at random.
 
     Tried on 32 sentences aligned by hand, German to English, 500 pairs: it ranks heads as their alignment error does (rank
-    correlation 0.92, without leaving out 0.90). How sharp the weights are says nothing about that (−0.07).
+    correlation 0.92, without leaving out 0.89). How sharp the weights are says nothing about that (−0.07).
     """
-    some = pairs[:: -(-len(pairs) // ENOUGH)]
+    some = pairs[:: max(1, -(-len(pairs) // ENOUGH))]
     sources, targets = translator.encode_pairs(some)
     config = translator.single.config
     readings = every_reading(config.depth, config.heads)
     linked: list[list[np.ndarray]] = [[] for _ in readings]
     written: list[int] = []
     for n, layers in translator.watch(sources, targets):
-        written += targets[n]
+        written += targets[n][: layers[0].shape[1] - 1]  # of a very long one, what was looked at
         for reading, links in zip(readings, linked, strict=True):
             links.append(np.array(sources[n])[read_weights(layers, reading).argmax(1).cpu().numpy()])
     if not written:

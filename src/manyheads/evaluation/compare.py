@@ -79,11 +79,16 @@ def compare(
     choose("test", test, TESTS)
     if len(models) < 2:
         raise OptionError(f"a comparison is of two models or more, got {len(models)}")
-    counts = Counts()
-    pairs = read_dev(check_paths(data, "--data"), counts)
-    outputs, kinds = {}, set()
+    outputs, kinds, counts, pairs, reading = {}, set(), Counts(), [], None
     for number, model in enumerate(models, 1):  # one after the other: only one of them is in memory
         translator = model if isinstance(model, Translator) else Translator.load(model, device)
+        if reading is None:
+            reading = translator.recipe.data.reading
+            pairs = read_dev(check_paths(data, "--data", reading), counts)
+        elif translator.recipe.data.reading != reading:
+            raise OptionError(
+                f"models that are compared must read files alike, got {reading} and {translator.recipe.data.reading}"
+            )
         name = f"model {number}" if isinstance(model, Translator) else str(model)
         name = name if name not in outputs else f"{name} ({number})"
         outputs[name] = translator.translate_distinct([source for source, _ in pairs], translator.search(**options))

@@ -35,6 +35,8 @@ READERS: dict[str, Callable[[str, ReadOptions], Iterator[Row]]] = {
 PACKED = (".gz", ".zst")
 WEIGHTED = re.compile(r"(.+):(\d+(?:\.\d+)?)")
 HEAVIEST = 1_000
+MIXTURES = ("--train", "data check")
+"""Who takes weights: the second, because what is trained on should be looked at with the same words."""
 
 
 AS_IT_IS = ReadOptions()
@@ -62,7 +64,7 @@ def check_paths(paths: Paths, option: str, reading: ReadOptions = AS_IT_IS) -> t
     if not names:
         raise OptionError(f"{option} takes at least one file, got none", hint=f"{option} pairs.tsv")
     corpora: list[Corpus] = []
-    rest = iter(map(split_weight, names))
+    rest = iter(split_weight(name, option) for name in names)
     for name, weight in rest:
         if len(names) == 1 or holds_pairs(name):
             corpora.append(Corpus((name,), weight or 1.0, reading))
@@ -72,11 +74,13 @@ def check_paths(paths: Paths, option: str, reading: ReadOptions = AS_IT_IS) -> t
     return tuple(corpora)
 
 
-def split_weight(name: str) -> tuple[str, float | None]:
+def split_weight(name: str, option: str) -> tuple[str, float | None]:
     """A file's name and, if it ends in one, its weight. A file that is really called so is meant as it is called."""
     match = WEIGHTED.fullmatch(name)
     if not match or os.path.exists(name):
         return name, None
+    if option not in MIXTURES:
+        raise OptionError(f"a weight is for training, got {name!r} for {option}", hint=f"{option} {match[1]}")
     weight = float(match[2])
     if not 0 < weight <= HEAVIEST:
         raise OptionError(f"the weight of a file must be above 0 and at most {HEAVIEST:,}, got {name!r}")

@@ -150,7 +150,7 @@ def checkpoint_weights(path: Path, model: Transformer) -> Weights:
 def judge(translator: Translator, data: Paths, say: Say) -> Callable[[Weights], float]:
     """Weights → how well they translate the pairs, which are read once; higher is better."""
     counts = Counts()
-    pairs = read_dev(check_paths(data, "--data"), counts)
+    pairs = read_dev(check_paths(data, "--data", translator.recipe.data.reading), counts)
     for sentence in counts.sentences():
         say(sentence)
 
