@@ -28,6 +28,7 @@ __all__ = [
     "Published",
     "Recipe",
     "TrainConfig",
+    "change_recipe",
     "load_recipe",
     "recipe_from_text",
     "recipe_names",
@@ -244,8 +245,11 @@ def load_recipe(name: str | Path, changes: Mapping[str, Any] | None = None) -> R
     A file may begin with `extends = "small"` and say only what differs from that preset or file. What nobody says has the
     default of its section. Every fault of the result comes in one error.
     """
-    name = str(name)
-    tables, changes = resolve(name), changes or {}
+    return change_recipe(resolve(str(name)), changes or {}, str(name))
+
+
+def change_recipe(tables: Table, changes: Mapping[str, Any], name: str) -> Recipe:
+    """A recipe from its tables, with keys changed."""
     for key, value in changes.items():
         section, _, option = key.partition(".")
         if not option or not isinstance(tables.setdefault(section, {}), dict):

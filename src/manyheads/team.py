@@ -26,6 +26,9 @@ __all__ = ["ALONE", "Processes", "Team", "gathered", "like", "whole"]
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 
+TORCHRUN = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
+"""What it tells each process; some schedulers set one or the other of them for purposes of their own."""
+
 PATIENCE = timedelta(hours=24)
 """How long the others wait for the first: it prepares the data, which may be much."""
 
@@ -34,7 +37,11 @@ class Team:
     """One process. `rank` counts from 0 and is below `size`; the first process writes and speaks for all."""
 
     rank, size = 0, 1
-    restarted = False
+
+    @property
+    def restarted(self) -> bool:
+        """Did torchrun start it again, because something died?"""
+        return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
 
     @property
     def first(self) -> bool:
@@ -94,7 +101,6 @@ class Processes(Team):
     def __init__(self) -> None:
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self.local_rank = int(os.environ.get("LOCAL_RANK", self.rank))
-        self.restarted = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
         self.asked: tuple[torch.Tensor, Any] | None = None
 
     def device(self, device: str) -> str:
@@ -189,7 +195,7 @@ def like(parameter: Tensor, tensor: Tensor) -> Tensor:
 @contextmanager
 def gathered() -> Iterator[Team]:
     """The team that this process is in, for as long as it works."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if not TORCHRUN.issubset(os.environ) or int(os.environ["WORLD_SIZE"]) == 1:
         yield ALONE
         return
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"

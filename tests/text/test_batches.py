@@ -101,9 +101,17 @@ def test_a_weight_is_how_often_a_pair_is_met(mixture, tokens, epoch):
         assert len(rows) * max(max(pairs[row]) for row in rows) <= tokens or len(rows) == 1
 
 
-def test_a_light_corpus_gives_other_pairs_in_every_epoch_and_all_in_time():
+def test_a_light_corpus_gives_other_pairs_in_every_epoch_and_all_in_turn():
     plan = mixed([([(n % 9 + 1, 5) for n in range(60)], 0.25), ([(4, 4)] * 7, 2.0)], 40)
-    light = [{row for row in chain(*epoch_of(plan, epoch)) if row < 60} for epoch in range(60)]
+    light = [{row for row in chain(*epoch_of(plan, epoch)) if row < 60} for epoch in range(8)]
     assert {len(rows) for rows in light} == {15}
-    assert light[0] != light[1]
-    assert set.union(*light) == set(range(60))
+    for first in (0, 1, 4):
+        assert set.union(*light[first : first + 4]) == set(range(60))
+
+
+def test_pairs_of_all_corpora_are_in_a_batch():
+    """Batches that were each of one corpus would be no mixture."""
+    mixture = [([(n % 25 + 5, n % 25 + 5) for n in range(2_000)], weight) for weight in (1.0, 2.0, 0.5)]
+    alone = [len({row // 2_000 for row in rows}) < 3 for rows in epoch_of(mixed(mixture, 1_000), 0) if len(rows) > 20]
+    assert len(alone) > 50
+    assert sum(alone) < 0.1 * len(alone)

@@ -19,7 +19,7 @@ PAIRS = train_tokenizer("bpe", LINES, 1_000)
 IDS = PAIRS.encode(LINES)
 
 
-def by_hand(text, key, epoch, p, seed):
+def by_hand(text, key, epoch, p, seed, side):
     """The paper's loop, word by word, with the same draws."""
     ids = {spelling: i for i, spelling in enumerate(PAIRS.spellings) if i >= FIRST}
     ranks = {tuple(map(PAIRS.spelling, merge)): n for n, merge in reversed(list(enumerate(PAIRS.merges)))}
@@ -32,7 +32,7 @@ def by_hand(text, key, epoch, p, seed):
             for n, ((place, left), (_, right)) in enumerate(pairwise(pieces)):
                 with np.errstate(over="ignore"):
                     draw = mixed(np.uint64(key) ^ mixed(np.uint64(place)))
-                    draw ^= mixed(np.uint64(seed) + (np.uint64(epoch) << np.uint64(32)))
+                    draw ^= mixed(np.uint64(seed) + (np.uint64(2 * epoch + side) << np.uint64(32)))
                     stays = mixed(draw + np.uint64(step)) >= np.uint64(int(p * (2**64 - 1)))
                 if (left, right) in ranks and stays:
                     candidates.append((ranks[left, right], n))
@@ -47,8 +47,9 @@ def by_hand(text, key, epoch, p, seed):
 @pytest.mark.parametrize("p", [0.0, 0.1, 0.5, 0.9])
 def test_against_the_loop_of_the_paper(p):
     some = range(0, 300, 7)
-    drawn = MergeDropout(PAIRS, p, seed=5)([IDS[n] for n in some], list(some), 3)
-    assert [ids.tolist() for ids in drawn] == [by_hand(LINES[n], n, 3, p, 5) for n in some]
+    for side in (0, 1):
+        drawn = MergeDropout(PAIRS, p, seed=5, side=side)([IDS[n] for n in some], list(some), 3)
+        assert [ids.tolist() for ids in drawn] == [by_hand(LINES[n], n, 3, p, 5, side) for n in some]
 
 
 def test_without_dropout_all_is_as_it_was():
@@ -69,7 +70,11 @@ def test_a_sentence_is_cut_alike_in_every_batch_and_otherwise_in_every_epoch():
     together = drop(IDS[:50], range(50), 4)
     assert all((drop([IDS[n]], [n], 4)[0] == together[n]).all() for n in range(50))
     assert all((drop(IDS[:50], range(50), 4)[n] == together[n]).all() for n in range(50))
-    for other in (drop(IDS[:50], range(50), 5), MergeDropout(PAIRS, 0.3, 2)(IDS[:50], range(50), 4)):
+    for other in (
+        drop(IDS[:50], range(50), 5),
+        MergeDropout(PAIRS, 0.3, 2)(IDS[:50], range(50), 4),
+        MergeDropout(PAIRS, 0.3, 1, 1)(IDS[:50], range(50), 4),
+    ):
         assert sum(len(a) != len(b) or (a != b).any() for a, b in zip(other, together, strict=True)) > 40
 
 

@@ -123,6 +123,13 @@ def test_nothing_left_to_train_on(tmp_path, write):
     assert not is_prepared(tmp_path / "data")
 
 
+def test_what_fails_leaves_no_copy_of_the_corpus(tmp_path, write):
+    for train, max_length in ((lines(5), 2), ("a\tb\n", 50)):
+        with pytest.raises(InputError):
+            prepare(tmp_path / "data", [write(train)], max_length=max_length)
+        assert not any((tmp_path / "data").glob("spool*"))
+
+
 def test_nothing_left_to_be_judged_by(tmp_path, write):
     with pytest.raises(InputError, match=r"there must be a pair to score, got none in .*dev.tsv: 1 blank on one side"):
         prepare(tmp_path / "data", [write(lines(5))], [write("\tx\n", "dev.tsv")])
@@ -211,10 +218,13 @@ def test_several_processes_make_the_same_ids(tmp_path, write, many_processes, mo
         write("x" * 99 + "\ty\n" + lines(12, 60), "b.tsv"),
     ]
     ran = []
+    (tmp_path / "tokenizers.py").write_text("open('code-was-run', 'w')")  # where we happen to be
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("manyheads.text.encoding.run_all", lambda work: ran.append(len(work)) or run_all(work))
     shared, pairs = prepare(tmp_path / "shared", files, max_length=12)
     assert ran == [3]
     monkeypatch.undo()
+    assert not (tmp_path / "code-was-run").exists()
     alone, expected = prepare(tmp_path / "alone", files, max_length=12)
     assert pairs == expected
     assert shared.corpora == alone.corpora

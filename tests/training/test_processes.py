@@ -22,22 +22,22 @@ def data(tmp_path_factory):
     return write_pairs(folder / "train.tsv", 400), write_pairs(folder / "dev.tsv", 20, seed=1)
 
 
-def torchrun(*words, restarts=0):
+def torchrun(*words, restarts=0, processes=2):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{TESTS}"}
     return subprocess.Popen(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0",
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--master-port", "0",
          "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", "--max-restarts", str(restarts), *map(str, words)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
     )  # fmt: skip
 
 
-def train(data, out, *words, restarts=0, **changes):
+def train(data, out, *words, restarts=0, processes=2, **changes):
     settings = {**TINY, "train.steps": 60, "train.validate_every": 20, "train.save_every": 7, "train.ema": 0.9,
                 "model.dropout": 0.1, **changes}  # fmt: skip
     options = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     return torchrun(
         "-m", "manyheads", "train", "tiny", "--train", data[0], "--dev", data[1], "--out", out, "--device", "cpu",
-        *options, *words, restarts=restarts,
+        *options, *words, restarts=restarts, processes=processes,
     )  # fmt: skip
 
 
@@ -125,16 +125,22 @@ def test_a_stopped_team_has_saved_and_goes_on_to_the_same_bytes(tmp_path, data, 
 
 
 @pytest.mark.slow
-def test_shared_out_weights_resume_to_the_same_bytes(tmp_path, data):
+@pytest.mark.parametrize(
+    ("processes", "changes"),
+    [(3, {}), (2, {"train.shard": "true", "train.accumulate": 4})],
+    ids=["three", "shared out"],
+)
+def test_other_teams_resume_to_the_same_bytes(tmp_path, data, processes, changes):
+    """Of three, the order of a sum counts. Weights that are shared out come together again, also in parts of a batch."""
     runs = []
-    for name, halt in (("whole", None), ("halted", 20)):
+    for name, halt in (("whole", None), ("halted", 12)):
         out = tmp_path / name
-        process = train(data, out, **{"train.shard": "true"})
+        process = train(data, out, processes=processes, **{"train.steps": 30, **changes})
         if halt:
             wait_for(process, out, halt)
             process.send_signal(signal.SIGTERM)
             finish(process)
-            process = train(data, out, "--resume", **{"train.shard": "true"})
+            process = train(data, out, "--resume", processes=processes, **{"train.steps": 30, **changes})
         status, _, said = finish(process)
         assert status == 0, said
         runs.append(out)

@@ -1,6 +1,7 @@
 """Fine-tuning: the tokenizer and the weights of another model, steps and a rate of its own, and what became of it."""
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ import torch
 from manyheads import Translator, evaluate, train
 from manyheads.errors import InputError, OptionError
 from manyheads.modelfolder import load_model
+from manyheads.storage import write_folder
 from training.corpus import TINY, write_pairs
 
 QUICK = {**TINY, "train.steps": 30, "train.validate_every": 30, "train.ema": 0.0}
@@ -78,6 +80,9 @@ def test_a_tuned_run_is_resumed(base, new, tmp_path):
     [
         ({"model.width": 64}, "keeps its shape and its tokenizer, got --set model.width=64"),
         ({"data.vocabulary": 300}, "keeps its shape and its tokenizer, got --set data.vocabulary=300"),
+        ({"trian.rate": 5}, "trian is not a section of a recipe"),
+        ({"data.max_lenght": 5}, "data.max_lenght is not known"),
+        ({"model.dropout": 0.0, "train.rdrop": 1.0}, "R-Drop compares two dropouts"),
         ({"train.freeze": "encoders"}, "train.freeze must name parts of the model, got 'encoders'"),
         ({"train.freeze": "encoder,decoder,embeddings"}, "something must be left to train"),
     ],
@@ -112,3 +117,35 @@ def test_changed_data_is_noticed_by_the_checkpoint_and_may_be_gone_on_with(new, 
     assert newest["data_since"] == 6
     # And it is the data of the run now.
     assert train("tiny", **new, out=out, changes={**changes, "train.steps": 11}, resume=True).steps == 11
+
+
+def test_what_a_run_that_never_began_has_left_is_not_trained_on(base, new, tmp_path, capsys):
+    out = tmp_path / "tuned"
+    with pytest.raises(InputError, match=r"nowhere.tsv"):
+        train(base=base, **new, out=out, changes=FEW, old_dev="nowhere.tsv")
+    write_pairs(tmp_path / "other.tsv", 30, 8)
+    train(base=base, **{**new, "train": str(tmp_path / "other.tsv"), "quiet": False}, out=out, changes=FEW)
+    assert "train: 30 pairs" in capsys.readouterr().err
+
+
+def test_who_resumes_without_the_old_data_is_not_told_of_it(base, new, tmp_path):
+    out, bare = tmp_path / "tuned", tmp_path / "bare"
+    Translator.load(base, "cpu").save(bare)
+    train(base=bare, **new, out=out, changes=FEW, old_dev=base.parent / "dev.tsv")
+    train(base=bare, **new, out=out, changes=FEW | {"train.steps": 6}, resume=True)
+    assert json.loads((out / "summary.json").read_text())["after"].keys() == {"dev"}
+
+
+def test_after_a_change_of_data_scores_before_do_not_count(new, tmp_path):
+    """A model that was good at easy data must not stay because the new data is harder."""
+    out, changes = tmp_path / "run", {**QUICK, "train.steps": 6, "train.validate_every": 3}
+    train("tiny", **new, out=out, changes=changes)
+    for file in sorted((out / "checkpoints").glob("*/state.json")):  # as if it had been perfect
+        state = json.loads(file.read_text()) | {"best": 1e9, "lowest_loss": 0.0}
+        contents = {path.name: path.read_bytes() for path in file.parent.iterdir() if path.name != "manifest.json"}
+        shutil.rmtree(file.parent)
+        write_folder(file.parent, contents | {"state.json": json.dumps(state).encode()})
+    before = (out / "model.safetensors").read_bytes()
+    (tmp_path / "dev.tsv").write_text("abc\tcba\n")
+    train("tiny", **new, out=out, changes={**changes, "train.steps": 9}, resume=True, data_changed=True)
+    assert (out / "model.safetensors").read_bytes() != before

@@ -8,6 +8,8 @@ from manyheads.sections import Section, between
 
 __all__ = ["Search"]
 
+MOST_HYPOTHESES = 10_000
+
 
 @dataclass(frozen=True)
 class Search(Section):
@@ -66,6 +68,11 @@ class Search(Section):
             yield "alternatives are as many as they say and differ as they do: leave out n_best and diversity"
         elif self.diversity and self.n_best == 1:
             yield "diversity is between several outputs of a line: set n_best to 2 or more"
+        if (self.alternatives or self.diversity) and self.beam * self.outputs > MOST_HYPOTHESES:
+            yield (
+                f"each of {self.outputs} outputs has a search of its own, with {MOST_HYPOTHESES:,} hypotheses for all of them "
+                f"at most, got a beam of {self.beam}"
+            )
         if 0 < self.max_length < self.min_length:
             yield f"min_length must be at most max_length, got {self.min_length} and {self.max_length}"
 

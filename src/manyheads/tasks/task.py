@@ -59,8 +59,8 @@ class Task(Protocol):
 
     batches_per_epoch: int
 
-    fingerprint: str
-    """Of the data that is trained on: other data has another."""
+    fingerprint: Mapping[str, str]
+    """Of the data that is trained on ("train") and judged by ("dev"): other data has another."""
 
     held_out: Mapping[str, Any]
     """Data to be judged by: "dev", and "old" for that of a model that is trained further."""

@@ -88,8 +88,8 @@ class Task:
     ) -> None:
         self.recipe, self.vocabulary, self.data, self.folder = recipe, vocabulary, data, folder
         self.held_out = {"dev": data.dev} | ({"old": old} if old else {})
-        self.sources = as_learnt(data.sources, vocabulary.source, recipe)
-        self.targets = as_learnt(data.targets, vocabulary.target, recipe)
+        self.sources = as_learnt(data.sources, vocabulary.source, recipe, side=0)
+        self.targets = as_learnt(data.targets, vocabulary.target, recipe, side=1)
         # One more token on either side: the end of the source, the begin or the end of the target.
         self.plan = BatchPlan(
             self.sources.lengths + 1, self.targets.lengths + 1, recipe.train.tokens, recipe.train.seed,
@@ -110,19 +110,20 @@ class Task:
     ) -> "Task":
         train = check_paths(data["train"] or (), "--train", recipe.data.reading)
         dev = check_paths(data["dev"], "--dev", recipe.data.reading) if data["dev"] else None
+        old = data.get("old")
+        old_pairs = read_dev(check_paths(old, "--old-dev", recipe.data.reading), Counts()) if old else None
         known = Vocabulary.loads(files[TOKENIZER].decode(), TOKENIZER) if TOKENIZER in files else None
-        before = read_ready(folder) if RECIPE in files else {}  # a run that never began may have left other data
+        begun = RECIPE in files  # what a run that never began has left may be other data
+        before = read_ready(folder) if begun else {}
         if before and not changed:
             check_unchanged({"train": train, "dev": dev}, before)
-        if known is None or changed or not is_prepared(folder):
+        if known is None or changed or not begun or not is_prepared(folder):
             learn = partial(learn_vocabulary, recipe) if known is None else lambda *_: known
             text = None if changed else before.get("text")
             known = prepare_parallel(folder, train, dev, learn, recipe.data.max_length, text)
         vocabulary = known
         parallel = open_parallel(folder, vocabulary)
         describe(parallel, vocabulary, recipe.train.validate_lines, say)
-        old = data.get("old")
-        old_pairs = read_dev(check_paths(old, "--old-dev", recipe.data.reading), Counts()) if old else None
         return cls(recipe, vocabulary, parallel, folder, old_pairs)
 
     def files(self) -> dict[str, bytes]:
@@ -135,14 +136,16 @@ class Task:
         rows, epoch = self.plan.rows(step), step // self.plan.batches
         sources, targets = self.sources.rows(rows, epoch), self.targets.rows(rows, epoch)
         count = int(targets.lengths.sum()) + len(rows)
-        mine, nothing = team.share(range(len(rows))) or [0], len(rows) <= team.rank
-        sources, targets = sources.some(mine), targets.some(mine)
+        mine = list(team.share(range(len(rows))))
+        # All processes compute as many pairs: who has one less gets one along with which there is nothing to learn.
+        short = -(-len(rows) // team.size) - len(mine)
+        sources, targets = sources.some(mine + [0] * short), targets.some(mine + [0] * short)
         labels = torch.from_numpy(targets.padded(after=END))
+        labels[len(mine) :] = PADDING
         return PairBatch(
             source=torch.from_numpy(sources.padded(after=END)),
             target=torch.from_numpy(targets.padded(before=BEGIN)),
-            # Of fewer pairs than processes, some get one to compute along with, and nothing to learn from it.
-            labels=labels.fill_(PADDING) if nothing else labels,
+            labels=labels,
             count=count,
         )
 
@@ -185,12 +188,12 @@ def learn_vocabulary(recipe: Recipe, sources: Lines, targets: Lines) -> Vocabula
     return train_vocabulary(recipe.data.tokenizers, sources, targets, size=recipe.data.vocabulary, joint=joint)
 
 
-def as_learnt(stored: Sequences, tokenizer: Tokenizer, recipe: Recipe) -> Sequences | Recut:
+def as_learnt(stored: Sequences, tokenizer: Tokenizer, recipe: Recipe, side: int) -> Sequences | Recut:
     """One side of the pairs: as it is stored, or cut into other pieces in every epoch."""
     probability = recipe.data.bpe_dropout
     if not probability or not isinstance(tokenizer, BytePairs):
         return stored
-    return Recut(stored, MergeDropout(tokenizer, probability, recipe.train.seed), recipe.data.max_length)
+    return Recut(stored, MergeDropout(tokenizer, probability, recipe.train.seed, side), recipe.data.max_length)
 
 
 def check_unchanged(data: Mapping[str, Sequence[Corpus] | None], before: Mapping[str, Any]) -> None:

@@ -5,8 +5,8 @@ random order. The cuts follow from the lengths, so every epoch has as many batch
 nothing but the step must be remembered to go on where a run stopped.
 
 A corpus of weight 2 is met twice an epoch. One of weight 0.3 is sorted by length and cut into 0.3 × n places of
-neighbours, and each epoch draws one pair of every place: the longest that a place may give decides where batches are cut,
-so these, too, are the same in every epoch.
+neighbours, and each epoch takes the next pair of every place: the longest that a place may give decides where batches are
+cut, so these, too, are the same in every epoch.
 """
 
 from collections.abc import Sequence
@@ -52,19 +52,20 @@ class BatchPlan:
 
     def turns(self, epoch: int) -> tuple[Numbers, Numbers]:
         """(the pairs of an epoch, sorted by length; the room that each takes, which is the same in every epoch)"""
-        order = self.sorted_rows(epoch)
         if all(weight == 1 for _, weight in self.corpora):
+            order = self.sorted_rows(epoch)
             return order, self.longest[order]
-        random, end, rows, room = generator(self.seed, epoch, "weights"), 0, [], []
-        for count, weight in self.corpora:
-            start, end = end, end + count
-            own = order[(order >= start) & (order < end)]
-            for some, longest in weighted(own, weight, random):
+        order, start, rows, room = self.sorted_rows(0), 0, [], []  # places are the same in every epoch
+        for number, (count, weight) in enumerate(self.corpora):
+            own = order[(order >= start) & (order < start + count)]
+            start += count
+            for some, longest in weighted(own, weight, epoch, generator(self.seed, number, "weights")):
                 rows.append(own[some])
                 room.append(self.longest[own[longest]])
         all_rows, all_room = np.concatenate(rows), np.concatenate(room)
-        by_room = np.argsort(all_room, kind="stable")
-        return all_rows[by_room], all_room[by_room]
+        ties = generator(self.seed, epoch, "ties").random(len(all_rows), np.float32)
+        mixed = np.lexsort((ties, self.targets[all_rows], all_room))
+        return all_rows[mixed], all_room[mixed]
 
     def sorted_rows(self, epoch: int) -> Numbers:
         """By length, then by target length, then at random: one number each, sorted. (A stable sort: alike everywhere.)"""
@@ -74,21 +75,22 @@ class BatchPlan:
         return np.argsort(key, kind="stable")
 
 
-def generator(seed: int, epoch: int, purpose: str) -> np.random.Generator:
-    number = ("batches", "weights", "ties").index(purpose)
-    return np.random.Generator(np.random.Philox(key=np.array([seed, 4 * epoch + number], np.uint64)))
+def generator(seed: int, number: int, purpose: str) -> np.random.Generator:
+    """`number` is that of an epoch or a corpus."""
+    stream = 4 * number + ("batches", "weights", "ties").index(purpose)
+    return np.random.Generator(np.random.Philox(key=np.array([seed, stream], np.uint64)))
 
 
-def weighted(own: Numbers, weight: float, random: np.random.Generator) -> list[tuple[Numbers, Numbers]]:
-    """Which of a corpus' sorted pairs have a turn, and for each turn the place of the longest pair that it might be."""
+def weighted(own: Numbers, weight: float, epoch: int, random: np.random.Generator) -> list[tuple[Numbers, Numbers]]:
+    """Which of a corpus' sorted pairs have a turn, and for each turn where the longest pair is that it might be."""
     count, times = len(own), int(weight)
     whole = np.arange(count)
     found = [(whole, whole)] * times
     if weight > times and count:
         places = max(1, round((weight - times) * count))
         bounds = np.arange(places + 1) * count // places
-        drawn = bounds[:-1] + (random.random(places) * np.diff(bounds)).astype(np.int64)
-        found.append((drawn, bounds[1:] - 1))
+        first = random.integers(0, 1 << 31, places)  # in some places the shortest begins, in others the longest
+        found.append((bounds[:-1] + (first + epoch) % np.diff(bounds), bounds[1:] - 1))
     return found
 
 

@@ -1,8 +1,8 @@
-"""BPE-dropout (Provilkov et al. 2020): a word is cut into other pieces each time it is met.
+"""BPE-dropout (Provilkov et al. 2020): a word is cut into other pieces in every sentence and every epoch.
 
 Byte-pair encoding joins, in every round, the two neighbours of a word whose merge was learnt first. Here each merge is
 left out of a round with probability p, and a word that has none left in a round is done. Whether it is left out follows
-from (seed, epoch, sentence, round, place) alone, so batches stay a function of the step. All words of a batch go through
+from (seed, side, epoch, sentence, round, place) alone, so batches stay a function of the step. All words of a batch go through
 a round together.
 
 N bytes, then pieces, of all sentences of a batch in a row
@@ -28,8 +28,8 @@ TRIED = 2_000
 class MergeDropout:
     """Cuts sentences anew: ids as `BytePairs.encode` gives them in, ids of the same text out."""
 
-    def __init__(self, tokenizer: BytePairs, probability: float, seed: int) -> None:
-        self.probability, self.seed = probability, seed
+    def __init__(self, tokenizer: BytePairs, probability: float, seed: int, side: int = 0) -> None:
+        self.probability, self.seed, self.side = probability, seed, side
         self.spellings = [np.frombuffer(spelling, np.uint8) for spelling in tokenizer.spellings]
         ids = {spelling: i for i, spelling in enumerate(tokenizer.spellings) if i >= FIRST}
         self.byte_ids = np.array([ids.get(bytes([b]), 0) for b in range(256)], np.int64)
@@ -49,7 +49,7 @@ class MergeDropout:
         ends = np.cumsum(lengths)
         place = np.arange(len(flat)) - np.repeat(ends - lengths, lengths)
         draws = mixed(np.array(keys, np.uint64)[sentence] ^ mixed(place.astype(np.uint64)))
-        draws ^= mixed(np.uint64(self.seed) + (np.uint64(epoch) << np.uint64(32)))
+        draws ^= mixed(np.uint64(self.seed) + (np.uint64(2 * epoch + self.side) << np.uint64(32)))
         starts = starts_of_words(flat, place)
         pieces, kept = self.merge(self.byte_ids[flat], np.cumsum(starts), draws)
         return np.split(pieces, np.searchsorted(sentence[kept], np.arange(1, len(spelt))))

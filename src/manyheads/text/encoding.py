@@ -12,8 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import compress, islice
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
+import manyheads
 from manyheads.errors import TrainingError
 from manyheads.text.shards import GIVEN, join_sequences, sequence_writer
 from manyheads.text.spool import BLOCK, Spool, read_spool
@@ -105,8 +107,9 @@ def encode_stretch(stretch: Stretch, vocabulary: Vocabulary) -> Encoded:
 
 def run_all(work: Sequence[Stretch]) -> list[Encoded]:
     """Each stretch by a process of its own. If one fails, so does the whole: its reason is passed on."""
-    started = [start(stretch) for stretch in work]
+    started: list[subprocess.Popen[bytes]] = []
     try:
+        started += map(start, work)
         return [outcome(process) for process in started]
     finally:
         for process in started:
@@ -115,13 +118,18 @@ def run_all(work: Sequence[Stretch]) -> list[Encoded]:
 
 
 def start(stretch: Stretch) -> subprocess.Popen[bytes]:
-    one_core = {**os.environ, "TOKENIZERS_PARALLELISM": "false"}
-    command = [sys.executable, "-m", "manyheads.text.encoding", json.dumps(asdict(stretch))]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=one_core)
+    """-P: nothing is imported from the folder that we happen to be in. Its input ends when we do, however that is."""
+    found = os.pathsep.join(filter(None, (str(Path(manyheads.__file__).parents[1]), os.environ.get("PYTHONPATH"))))
+    one_core = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": found}
+    command = [sys.executable, "-P", "-m", "manyheads.text.encoding", json.dumps(asdict(stretch))]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=one_core)
 
 
 def outcome(process: subprocess.Popen[bytes]) -> Encoded:
-    out, said = process.communicate()
+    assert process.stdout is not None and process.stderr is not None  # noqa: PT018
+    out, said = process.stdout.read(), process.stderr.read()
+    process.wait()
     try:
         answer: dict[str, Any] = json.loads(out)
     except ValueError:
@@ -136,6 +144,7 @@ def outcome(process: subprocess.Popen[bytes]) -> Encoded:
 
 def work_alone() -> None:
     """What such a process does: read what to do, do it, say what became of it."""
+    Thread(target=end_with_parent, daemon=True).start()
     stretch = Stretch(**json.loads(sys.argv[1]))
     vocabulary = Vocabulary.loads((Path(stretch.folder) / VOCABULARY).read_text(encoding="utf-8"), VOCABULARY)
     try:
@@ -143,6 +152,11 @@ def work_alone() -> None:
     except OSError as error:
         answer = {"errno": error.errno, "strerror": error.strerror}
     sys.stdout.write(json.dumps(answer))
+
+
+def end_with_parent() -> None:
+    sys.stdin.buffer.read()
+    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ class Parallel:
     train_counts: Counts
     dev_counts: Counts
     held_out: bool
-    fingerprint: str
+    fingerprint: dict[str, str]
 
 
 def prepare_parallel(
@@ -61,14 +62,14 @@ def prepare_parallel(
     learn   is given the lines of both sides
     text    the sum that the training text must have, if it was read before: what comes through a pipe is known by it
     """
-    with saving(folder):
+    with saving(folder), ExitStack() as clean_up:
         folder.mkdir(parents=True, exist_ok=True)
         forget_ids(folder)
         counts, dev_counts = Counts(), Counts()
         dev_pairs = read_dev(dev, dev_counts) if dev else []  # the small file first: its faults are found at once
         for left in folder.glob("spool*"):  # by a run that was killed
             shutil.rmtree(left)
-        spool = Spool(folder / f"spool-{os.getpid()}", counts, train, dev_pairs)
+        spool = clean_up.enter_context(Spool(folder / f"spool-{os.getpid()}", counts, train, dev_pairs))
         if text not in (None, spool.digest):
             raise InputError(f"a run goes on with the data it began with, got other pairs in {named(train)}")
         if not dev:
@@ -94,7 +95,6 @@ def prepare_parallel(
         replace_file(folder / READY, json.dumps({**ready, "sum": sum_of(ready)}).encode())
         for name in IDS:
             os.replace(spool.folder / name, folder / name)
-        spool.remove()
     return vocabulary
 
 
@@ -109,7 +109,10 @@ def open_parallel(folder: Path, vocabulary: Vocabulary) -> Parallel:
         Counts(**ready["train"]),
         Counts(**ready["dev"]),
         ready["held_out"],
-        sum_of([ready["text"], [(pairs, weight) for _, pairs, weight in ready["corpora"]]]),
+        {
+            "train": sum_of([ready["text"], [(pairs, weight) for _, pairs, weight in ready["corpora"]]]),
+            "dev": sum_of([ready["stored"][name] for name in DEV]),
+        },
     )
 
 

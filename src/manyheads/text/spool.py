@@ -5,6 +5,8 @@ import shutil
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 from zlib import crc32
 
 from manyheads.errors import InputError
@@ -40,9 +42,17 @@ class Spool:
         folder.mkdir(exist_ok=True)
         try:
             self.digest = self.write()
-        except InputError:  # what cannot be used leaves nothing behind
-            self.remove()
+        except (InputError, OSError):  # what cannot be used leaves nothing behind
+            shutil.rmtree(folder)
             raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        shutil.rmtree(self.folder)
 
     def write(self) -> str:
         digest, pairs = hashlib.sha256(), 0
@@ -95,9 +105,6 @@ class Spool:
 
     def some(self) -> Iterator[tuple[Place, Pair]]:
         return islice(self.pairs(), 0, None, max(1, -(-self.counts.pairs // LEARNT_FROM)))
-
-    def remove(self) -> None:
-        shutil.rmtree(self.folder)
 
 
 def read_spool(

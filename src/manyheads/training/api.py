@@ -132,7 +132,7 @@ def train_in(
         torch.manual_seed(recipe.train.seed)
         model = task.build()
         if base:
-            base.load_into(model)
+            model.load_state_dict(base.model.state_dict())
         state = State(model, recipe.train, machine.device, team)
         listener = tensorboard_listener(recipe.train.tensorboard, run.tensorboard, show.say)
         log = Log(run.log, show.say, listener) if team.first else Silent()
@@ -183,7 +183,7 @@ def go_on(session: Session, changed: bool) -> bool:
     team = session.team
     newest = Checkpoints(session.run.checkpoints, session.show.say).newest()
     if newest is None:
-        session.state.progress.data = session.task.fingerprint
+        session.state.progress.data = dict(session.task.fingerprint)
         return False
     session.state.restore(newest)
     progress = session.state.progress
@@ -198,7 +198,7 @@ def go_on(session: Session, changed: bool) -> bool:
 
 def check_data(session: Session, changed: bool) -> None:
     """A checkpoint knows what data it was trained on. With other data an epoch begins here."""
-    progress, now = session.state.progress, session.task.fingerprint
+    progress, now = session.state.progress, dict(session.task.fingerprint)
     if progress.data == now:
         return
     if not changed:
@@ -206,14 +206,17 @@ def check_data(session: Session, changed: bool) -> None:
             f"a run goes on with the data it began with, got other data than at step {progress.step:,}",
             hint="another --out starts a run of its own; --data-changed goes on with what is there now",
         )
-    progress.data, progress.data_since = now, progress.step
-    session.show.say("the data has changed: from here on it is what is there now, from the start of an epoch")
+    if progress.data.get("train") != now["train"]:
+        progress.data_since, progress.first_loss, progress.high = progress.step, None, 0
+    progress.data = now
+    progress.best, progress.best_step, progress.lowest_loss, progress.waited = None, 0, None, 0
+    session.show.say("the data has changed: from here on it is what is there now, and scores before do not count")
 
 
 def judge_base(session: Session) -> None:
     """How good the model is before it is trained further: on the new data, and on the old if there is some."""
     for name in session.task.held_out:
-        validation = session.task.validate(session.state.model, final=True, on=name, team=session.team)
+        validation = session.task.validate(session.state.best_model(), final=True, on=name, team=session.team)
         session.state.progress.before[name] = dict(validation.metrics)
         session.log.write("before", on=name, step=0, **validation.metrics)
         session.show.say(f"before, {SETS[name]}: {metrics_line(validation.metrics)}")
@@ -222,10 +225,14 @@ def judge_base(session: Session) -> None:
 def introduce(session: Session) -> None:
     batches, config = session.task.batches_per_epoch, session.config
     parameters = sum(p.numel() for p in session.state.parameters)
+    learning = sum(p.numel() for p in session.state.parameters if p.requires_grad)
+    frozen = f", {parameters - learning:,} of them frozen" if learning < parameters else ""
     steps, machine = steps_of(config, batches), session.machine
     where = f"{machine} in each of {session.team.size} processes" if session.team.size > 1 else str(machine)
     warmup = warmup_of(config, steps)
-    session.show.say(f"model: {parameters:,} parameters, {steps:,} steps ({steps / batches:.1f} epochs) on {where}")
+    session.show.say(
+        f"model: {parameters:,} parameters{frozen}, {steps:,} steps ({steps / batches:.1f} epochs) on {where}"
+    )
     if warmup < config.warmup:
         session.show.say(f"warm-up: {warmup:,} steps instead of {config.warmup:,}, for so short a run")
     session.log.write(
@@ -252,6 +259,7 @@ def conclude(session: Session, ending: Ending, asked: dict[str, Any]) -> Trained
         if name == "dev"
         else task.validate(model, final=True, on=name, team=session.team).metrics
         for name in progress.before
+        if name in task.held_out
     }
     for name, metrics in after.items():
         session.log.write("after", on=name, step=progress.step, **metrics)

@@ -30,8 +30,10 @@ class MovingAverage:
 def mean_weights(all_weights: Iterable[Mapping[str, Tensor]], shares: Sequence[float] = ()) -> dict[str, Tensor]:
     """The mean of several sets of weights, summed in float64; each counts as its share says, or as any other."""
     sums: dict[str, Tensor] = {}
-    whole = 0.0
-    for weights, share in zip(all_weights, shares or repeat(1.0), strict=False):
+    whole, largest = 0.0, max(shares, default=1.0)
+    for weights, share in zip(
+        all_weights, (share / largest for share in shares) if shares else repeat(1.0), strict=False
+    ):
         whole += share
         for name, tensor in weights.items():
             sums[name] = sums.get(name, 0) + share * tensor.double()

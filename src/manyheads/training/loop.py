@@ -68,6 +68,8 @@ def fit(session: Session, stop: StopRequest) -> Ending:
     checkpoints = Checkpoints(session.run.checkpoints, show.say, every=save_every, keep=keep)
     meter = Meter(session)
     state.model.train()
+    if team.size > 1 and not state.sharded:
+        settle_exchange(session)
     show.start(steps, state.progress.step)
     ending = Ending("patience" if out_of_patience(state, config) else "finished")
     since = state.progress.data_since
@@ -95,7 +97,18 @@ def fit(session: Session, stop: StopRequest) -> Ending:
             break
     if config.average > 1 and ending.reason != "stopped":
         average_checkpoints(session, [path for path in checkpoints.steps()[: config.average] if is_whole(path)])
+        save(session, meter, checkpoints)  # how good the mean was must be known to who goes on
     return ending
+
+
+def settle_exchange(session: Session) -> None:
+    """One pass that nothing is learnt from. After the first backward pass of a process, DistributedDataParallel exchanges
+    gradients in another order; a run that goes on would round its sums otherwise than one that was never stopped."""
+    batch = session.task.batch(0, session.team).to(session.machine.device)
+    with session.machine.autocast():
+        loss = session.task.loss(session.state.forward, batch)
+    loss.backward()
+    session.state.optimizer.zero_grad(set_to_none=True)
 
 
 def out_of_patience(state: State, config: TrainConfig) -> bool:

@@ -49,7 +49,7 @@ class Progress:
     high         readings in a row that were far above it
     threads      of the CPU: sums are rounded alike only with as many
     processes    that train together: the same holds for them
-    data         fingerprint of the data
+    data         fingerprints of the data
     data_since   the step from which on it is this data
     before       how good the model was that is trained further, by set of held-out data
     """
@@ -66,7 +66,7 @@ class Progress:
     high: int = 0
     threads: int = 0
     processes: int = 1
-    data: str = ""
+    data: dict[str, str] = field(default_factory=dict)
     data_since: int = 0
     before: dict[str, dict[str, float]] = field(default_factory=dict)
 

@@ -5,16 +5,14 @@ data and on the old, stands beside what it has become.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from manyheads.errors import OptionError, did_you_mean
-from manyheads.modelfolder import MODEL, RECIPE, TOKENIZER, find_model, load_weights
-from manyheads.recipe import Recipe, load_recipe, recipe_from_text
-from manyheads.storage import read_file
+from manyheads.modelfolder import TOKENIZER, find_model, load_model
+from manyheads.recipe import Recipe, change_recipe, load_recipe
 from manyheads.text.parallel import DEV
 
 __all__ = ["FINETUNE", "SETS", "Base", "comparison", "freeze", "tuned_recipe"]
@@ -32,28 +30,20 @@ PARTS = {
 
 
 class Base:
-    """The model that is trained further: a run folder, or a bundled model by its name."""
+    """The model that is trained further: a run folder, or a bundled model by its name. All of it is checked at once."""
 
     def __init__(self, folder: str | Path) -> None:
         self.name, self.place = str(folder), find_model(folder)
-
-    def recipe(self) -> Recipe:
-        return recipe_from_text(self.read(RECIPE).decode(), str(self.place / RECIPE))
+        self.model, self.vocabulary, self.recipe = load_model(folder)
 
     def files(self) -> dict[str, bytes]:
         """What a model keeps from it beside its weights."""
-        return {TOKENIZER: self.read(TOKENIZER)}
-
-    def load_into(self, model: nn.Module) -> None:
-        load_weights(model, self.read(MODEL), str(self.place / MODEL))  # type: ignore[arg-type]
+        return {TOKENIZER: self.vocabulary.dumps().encode()}
 
     def held_out(self) -> list[str] | None:
         """What it was judged by, if its run still has it."""
         files = [self.place / "data" / name for name in DEV]
         return [str(file) for file in files] if all(file.is_file() for file in files) else None
-
-    def read(self, name: str) -> bytes:
-        return read_file(self.place, name)
 
 
 def tuned_recipe(base: Base, name: str | Path | Recipe, changes: Mapping[str, Any]) -> Recipe:
@@ -64,23 +54,10 @@ def tuned_recipe(base: Base, name: str | Path | Recipe, changes: Mapping[str, An
                 f"a model that is trained further keeps its shape and its tokenizer, got --set {key}={changes[key]}",
                 hint=f"what may change of the model: {', '.join(SHAPELESS)}",
             )
-    old = base.recipe()
-    named = name if isinstance(name, Recipe) else load_recipe(name, of_section(changes, "train"))
-    sections = {
-        section: type(getattr(old, section))(
-            **{**vars(getattr(old, section)), **short_names(of_section(changes, section))}
-        )
-        for section in ("model", "data", "decode")
-    }
-    return replace(old, description=f"{base.name}, trained further", base=base.name, train=named.train, **sections)
-
-
-def of_section(changes: Mapping[str, Any], section: str) -> dict[str, Any]:
-    return {key: value for key, value in changes.items() if key.startswith(f"{section}.")}
-
-
-def short_names(changes: Mapping[str, Any]) -> dict[str, Any]:
-    return {key.partition(".")[2]: value for key, value in changes.items()}
+    tables = base.recipe.as_tables()
+    tables["train"] = (name if isinstance(name, Recipe) else load_recipe(name)).as_tables()["train"]
+    tables |= {"description": f"{base.name}, trained further", "base": base.name}
+    return change_recipe(tables, changes, f"{base.name}, trained further")
 
 
 def freeze(model: nn.Module, parts: str) -> None:
@@ -105,7 +82,7 @@ Metrics = Mapping[str, float]
 
 def comparison(before: Mapping[str, Metrics], after: Mapping[str, Metrics], say: Callable[[str], None]) -> None:
     """Before and after, on the new data and on the old, side by side."""
-    for name, then in before.items():
+    for name, then in ((name, then) for name, then in before.items() if name in after):
         now, width = after[name], max(map(len, then))
         say(f"{SETS[name]}, before → after")
         for key, value in then.items():
