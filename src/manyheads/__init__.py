@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from manyheads.decoding.api import align as align
     from manyheads.decoding.ensemble import ensemble as ensemble
     from manyheads.decoding.find_reading import find_reading as find_reading
+    from manyheads.decoding.glossary import Glossary as Glossary
+    from manyheads.decoding.glossary import read_glossary as read_glossary
     from manyheads.decoding.options import Search as Search
     from manyheads.decoding.translator import Translation as Translation
     from manyheads.decoding.translator import Translator as Translator
@@ -40,10 +42,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Averaged", "InputError", "ManyheadsError", "MultiHeadAttention", "OptionError", "Recipe", "SaveError", "Scores",
+    "Averaged", "Glossary", "InputError", "ManyheadsError", "MultiHeadAttention", "OptionError", "Recipe", "SaveError", "Scores",
     "Search", "TensorError", "Trained", "TrainingError", "Transformer", "TransformerConfig", "Translation",
     "Translator", "Wishes", "align", "attention", "average_models", "check_data", "clean_data", "compare", "ensemble",
-    "evaluate", "find_reading", "load_recipe", "recipe_names", "score", "train", "transformer_cost",
+    "evaluate", "find_reading", "load_recipe", "read_glossary", "recipe_names", "score", "train", "transformer_cost",
 ]  # fmt: skip
 
 __getattr__ = lazy(
@@ -59,6 +61,8 @@ __getattr__ = lazy(
         "Translation": "manyheads.decoding.translator",
         "Translator": "manyheads.decoding.translator",
         "Wishes": "manyheads.decoding.wishes",
+        "Glossary": "manyheads.decoding.glossary",
+        "read_glossary": "manyheads.decoding.glossary",
         "align": "manyheads.decoding.api",
         "attention": "manyheads.nn.attention",
         "average_models": "manyheads.training.soup",

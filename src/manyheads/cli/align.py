@@ -10,7 +10,15 @@ __all__ = ["align", "choose_reading"]
 
 
 def align(
-    model: str, /, *, data: Files, align_head: AlignHead = None, as_json: Json = False, device: Device = "auto"
+    model: str,
+    /,
+    *,
+    data: Files,
+    source: str | None = None,
+    target: str | None = None,
+    align_head: AlignHead = None,
+    as_json: Json = False,
+    device: Device = "auto",
 ) -> None:
     """Link the words of given pairs by a model's attention: one line a pair, as Moses writes it, 0-0 1-2 2-1.
 
@@ -28,6 +36,10 @@ def align(
         A run folder, or a bundled model: de-en.
     data
         A file of pairs (TSV, JSONL, TMX, PO), or a source file and a target file.
+    source
+        What the source is called in JSONL (a key), TMX and PO (a language); default: as the recipe says.
+    target
+        What the target is called.
     align_head
         The attention to read: LAYER or LAYER.HEAD, from 0 (default: what the recipe says, which training has found).
     as_json
@@ -38,7 +50,7 @@ def align(
     from manyheads.decoding.api import align as align_pairs
     from manyheads.decoding.translator import Translator
 
-    translator = Translator.load(model, device)
+    translator = Translator.load(model, device).naming(source, target)
     head = str(choose_reading(model, translator, align_head))
     cut = 0
     for one in align_pairs(translator, data, head=head):

@@ -16,6 +16,8 @@ NAMES = {"bleu": "BLEU", "chrf": "chrF", "wer": "word errors", "per": "phone err
 def compare(
     *models: str,
     data: Files,
+    source: str | None = None,
+    target: str | None = None,
     test: str = "bootstrap",
     beam: Whole | None = None,
     length_penalty: float | None = None,
@@ -38,6 +40,10 @@ def compare(
         Run folders, or bundled models: de-en. All are compared with the first.
     data
         A file of pairs (TSV, JSONL, TMX, PO), or a source file and a target file.
+    source
+        What the source is called in JSONL (a key), TMX and PO (a language); default: as the recipe says.
+    target
+        What the target is called.
     test
         bootstrap (paired bootstrap resampling) or randomisation (approximate randomisation).
     beam
@@ -54,7 +60,10 @@ def compare(
     from manyheads.evaluation.compare import compare as compare_models
 
     given = {"beam": beam, "length_penalty": length_penalty}
-    found = compare_models(models, data, test=test, device=device, **{k: v for k, v in given.items() if v is not None})
+    names = {"source": source, "target": target}
+    found = compare_models(
+        models, data, test=test, device=device, **names, **{k: v for k, v in given.items() if v is not None}
+    )
     if as_json:
         print(json.dumps(found.as_object(), ensure_ascii=False))  # noqa: T201
         return

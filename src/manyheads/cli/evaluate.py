@@ -14,6 +14,8 @@ def evaluate(
     /,
     *,
     data: Files,
+    source: str | None = None,
+    target: str | None = None,
     beam: Whole | None = None,
     length_penalty: float | None = None,
     others: Models = (),
@@ -33,6 +35,10 @@ def evaluate(
         A run folder, or a bundled model: de-en.
     data
         A file of pairs (TSV, JSONL, TMX, PO), or a source file and a target file.
+    source
+        What the source is called in JSONL (a key), TMX and PO (a language); default: as the recipe says.
+    target
+        What the target is called.
     beam
         Hypotheses kept at each step, 1 = greedy (default: what the recipe says).
     length_penalty
@@ -48,7 +54,10 @@ def evaluate(
 
     given = {"beam": beam, "length_penalty": length_penalty}
     scores = evaluate_model(
-        load_models(model, others, device), data, device=device, **{k: v for k, v in given.items() if v is not None}
+        load_models(model, others, device).naming(source, target),
+        data,
+        device=device,
+        **{k: v for k, v in given.items() if v is not None},
     )
     if as_json:
         print(json.dumps(scores.as_object()))  # noqa: T201

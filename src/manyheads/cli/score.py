@@ -8,7 +8,16 @@ from manyheads.cli.options import Device, Files, Json, say
 __all__ = ["score"]
 
 
-def score(model: str, /, *, data: Files, as_json: Json = False, device: Device = "auto") -> None:
+def score(
+    model: str,
+    /,
+    *,
+    data: Files,
+    source: str | None = None,
+    target: str | None = None,
+    as_json: Json = False,
+    device: Device = "auto",
+) -> None:
     """The log-probability (natural logarithm, end included) of each given target, one a line.
 
     ```
@@ -22,15 +31,20 @@ def score(model: str, /, *, data: Files, as_json: Json = False, device: Device =
         A run folder, or a bundled model: de-en.
     data
         A file of pairs (TSV, JSONL, TMX, PO), or a source file and a target file.
+    source
+        What the source is called in JSONL (a key), TMX and PO (a language); default: as the recipe says.
+    target
+        What the target is called.
     as_json
         One JSON object a line: log_probability, tokens.
     device
         auto (a GPU if there is one), cpu, cuda, cuda:1.
     """
+    from manyheads.decoding.translator import Translator
     from manyheads.evaluation.api import score as score_pairs
 
     truncated = 0
-    for one in score_pairs(model, data, device=device):
+    for one in score_pairs(Translator.load(model, device).naming(source, target), data):
         truncated += one.truncated
         if as_json:
             print(json.dumps({"log_probability": finite(one.log_probability), "tokens": one.tokens}))  # noqa: T201

@@ -38,8 +38,8 @@ def train(
     recipe
         A preset (`manyheads recipes` lists them) or a TOML file; with --from it may be left out.
     train
-        A file of pairs, or a source file and a target file, or several; file:2 is met twice as often; plain, gzip or zstd;
-        - is standard input.
+        A file of pairs, or a source file and a target file, or several; file:2 is met twice as often; plain, gzip or zstd.
+        Standard input is named as a single dash.
     dev
         The same, to judge by. Without it some of the training pairs are held out.
     out

@@ -89,6 +89,13 @@ class Translator:
         model, vocabulary, recipe = load_model(folder)
         return cls(model.to(chosen), vocabulary, recipe)
 
+    def naming(self, source: str | None, target: str | None) -> "Translator":
+        """The same, for files that call the sides so: keys of JSONL, languages of TMX and PO. None: as the recipe says."""
+        if source is None and target is None:
+            return self
+        data = replace(self.recipe.data, source=source, target=target)
+        return Translator(self.model, self.vocabulary, replace(self.recipe, data=data))
+
     def save(self, folder: str | Path, store: str = "fp32") -> None:
         """To a folder of its own, for others. As "fp16" or "int8" it takes a half or a quarter of the room."""
         if isinstance(self.model, Ensemble):

@@ -71,17 +71,20 @@ def compare(
     data: Paths,
     *,
     test: str = "bootstrap",
+    source: str | None = None,
+    target: str | None = None,
     device: str = "auto",
     **options: float,
 ) -> Comparison:
     """Translate the sources of `data` with each model and compare all with the first, by paired "bootstrap" resampling or
-    approximate "randomisation". Options are those of `Search`."""
+    approximate "randomisation". `source` and `target` are what the files call the sides; options are those of `Search`."""
     choose("test", test, TESTS)
     if len(models) < 2:
         raise OptionError(f"a comparison is of two models or more, got {len(models)}")
     outputs, kinds, counts, pairs, reading = {}, set(), Counts(), [], None
     for number, model in enumerate(models, 1):  # one after the other: only one of them is in memory
         translator = model if isinstance(model, Translator) else Translator.load(model, device)
+        translator = translator.naming(source, target)
         if reading is None:
             reading = translator.recipe.data.reading
             pairs = read_dev(check_paths(data, "--data", reading), counts)

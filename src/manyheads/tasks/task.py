@@ -81,6 +81,11 @@ class Task(Protocol):
         """
         ...
 
+    @classmethod
+    def check(cls, recipe: Recipe, folder: Path, data: Mapping[str, Any]) -> None:
+        """Refuse data that is not what `folder` was made from, if that is known."""
+        ...
+
     def files(self) -> dict[str, bytes]:
         """What a model needs beside its weights."""
         ...

@@ -108,15 +108,15 @@ class Task:
         say: Say,
         changed: bool = False,
     ) -> "Task":
-        train = check_paths(data["train"] or (), "--train", recipe.data.reading)
-        dev = check_paths(data["dev"], "--dev", recipe.data.reading) if data["dev"] else None
+        corpora = corpora_of(recipe, data)
+        train, dev = corpora["train"] or (), corpora["dev"]
         old = data.get("old")
         old_pairs = read_dev(check_paths(old, "--old-dev", recipe.data.reading), Counts()) if old else None
         known = Vocabulary.loads(files[TOKENIZER].decode(), TOKENIZER) if TOKENIZER in files else None
         begun = RECIPE in files  # what a run that never began has left may be other data
         before = read_ready(folder) if begun else {}
         if before and not changed:
-            check_unchanged({"train": train, "dev": dev}, before)
+            check_unchanged(corpora, before)
         if known is None or changed or not begun or not is_prepared(folder):
             learn = partial(learn_vocabulary, recipe) if known is None else lambda *_: known
             text = None if changed else before.get("text")
@@ -125,6 +125,11 @@ class Task:
         parallel = open_parallel(folder, vocabulary)
         describe(parallel, vocabulary, recipe.train.validate_lines, say)
         return cls(recipe, vocabulary, parallel, folder, old_pairs)
+
+    @classmethod
+    def check(cls, recipe: Recipe, folder: Path, data: Mapping[str, Paths | None]) -> None:
+        if before := read_ready(folder):
+            check_unchanged(corpora_of(recipe, data), before)
 
     def files(self) -> dict[str, bytes]:
         return {TOKENIZER: self.vocabulary.dumps().encode()}
@@ -186,6 +191,14 @@ class Task:
 def learn_vocabulary(recipe: Recipe, sources: Lines, targets: Lines) -> Vocabulary:
     joint = recipe.model.tie == "all"
     return train_vocabulary(recipe.data.tokenizers, sources, targets, size=recipe.data.vocabulary, joint=joint)
+
+
+def corpora_of(recipe: Recipe, data: Mapping[str, Paths | None]) -> dict[str, tuple[Corpus, ...] | None]:
+    reading, dev = recipe.data.reading, data["dev"]
+    return {
+        "train": check_paths(data["train"] or (), "--train", reading),
+        "dev": check_paths(dev, "--dev", reading) if dev else None,
+    }
 
 
 def as_learnt(stored: Sequences, tokenizer: Tokenizer, recipe: Recipe, side: int) -> Sequences | Recut:

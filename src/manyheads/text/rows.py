@@ -21,7 +21,7 @@ __all__ = [
 
 Pair = tuple[str, str]
 BadLines = Literal["error", "skip", "replace"]
-HOW_TO_NAME = "by data.source and data.target of a recipe, and by --source and --target of `manyheads data`"
+HOW_TO_NAME = "by --source and --target, and by data.source and data.target of a recipe"
 SHOWN = 200
 """Characters of a bad row that are kept to be shown."""
 

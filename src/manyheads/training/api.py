@@ -79,6 +79,8 @@ def train(
     with gathered() as team, Show(quiet or not team.first) as show, ExitStack() as until_the_end:
         lock = partial(until_the_end.enter_context, run.locked())
         finished = team.together(lambda: begin(run, chosen, resume or team.restarted, lock))
+        if finished and not data_changed:
+            team.together(lambda: task_of(chosen).check(chosen, run.data, data))
         if finished:
             why = "it no longer got better" if finished["reason"] == "patience" else "all steps done"
             show.say(f"{run.root} is finished ({why}, step {finished['step']:,}); nothing to do")
@@ -151,10 +153,14 @@ def train_in(
     return Trained(run.root, step, {}, ending.reason, ending.number)
 
 
+def task_of(recipe: Recipe) -> Any:
+    return import_module(TASKS[recipe.task]).Task
+
+
 def prepare(run: Run, recipe: Recipe, base: Base | None, data: Mapping[str, Any], changed: bool, show: Show) -> Any:
     """The task, with its data ready. The folder is then that of this run."""
     files = {**(base.files() if base else {}), **run.files()}
-    task = import_module(TASKS[recipe.task]).Task.prepare(recipe, run.data, data, files, show.say, changed)
+    task = task_of(recipe).prepare(recipe, run.data, data, files, show.say, changed)
     run.publish_recipe(recipe, task.files())
     run.reopen()
     return task
@@ -191,7 +197,7 @@ def go_on(session: Session, changed: bool) -> bool:
     session.show.say(f"going on from step {progress.step:,}")
     check_data(session, changed)
     if progress.processes != team.size:
-        session.show.say(f"with {team.size} processes instead of {progress.processes}: sums are rounded otherwise")
+        session.show.say(f"processes: {team.size} instead of {progress.processes}: sums are rounded otherwise")
         progress.processes = team.size
     return True
 
@@ -234,7 +240,7 @@ def introduce(session: Session) -> None:
         f"model: {parameters:,} parameters{frozen}, {steps:,} steps ({steps / batches:.1f} epochs) on {where}"
     )
     if warmup < config.warmup:
-        session.show.say(f"warm-up: {warmup:,} steps instead of {config.warmup:,}, for so short a run")
+        session.show.say(f"warm-up: {warmup:,} instead of {config.warmup:,} steps, for so short a run")
     session.log.write(
         "start", step=session.state.progress.step, steps=steps, batches_per_epoch=batches, parameters=parameters,
         machine=where, torch=torch.__version__, warmup=warmup,
