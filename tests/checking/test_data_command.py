@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from cli.command import status
 from manyheads.checking.api import clean_data
 from manyheads.checking.findings import FINDINGS, FIXES
+from manyheads.errors import OptionError
 from manyheads.text.lines import read_lines
 
 PAIRS = "".join(
@@ -52,6 +53,21 @@ def manyheads(*words, **options):
         (["clean", "a.tsv", "--out", "b.jsonl"], "--out takes a TSV file, or a source file and a target file", ""),
         (["clean", "a.tsv", "--out", "b", "c", "d"], "got b c d", "--out clean.tsv"),
         (["clean", "a.tsv:2", "--out", "b.tsv"], "every pair once, got a weight on a.tsv", ""),
+        (["clean", "b", "--out", "a.tsv", "--drop", "seen", "--against", "a.tsv"], "got a.tsv twice", ""),
+        (["clean", "b", "--out", "c", "--removed", "a.tsv", "--drop", "seen", "--against", "a.tsv"], "a.tsv twice", ""),
+        (
+            ["clean", "a.tsv", "--out", "b.tsv", "--against", "c.tsv"],
+            "--against is for --drop overlap",
+            "--drop overlap",
+        ),
+        (["clean", "a.tsv", "--out", "b.tsv", "--model", "de-en"], "--model is for --drop length", "--drop length=255"),
+        (["clean", "a.tsv", "--out", "/dev/stdin"], "take files to write, got /dev/stdin, which is standard input", ""),
+        (
+            ["clean", "a.tsv", "--out", "b.tsv", "--removed", "/dev/stdin"],
+            "got /dev/stdin, which is standard input",
+            "",
+        ),
+        (["check", "a.tsv", "--examples", "-3"], "--examples takes a number of at least 0, got -3", ""),
     ],
 )
 def test_refusals(capsys, words, complaint, hint):
@@ -61,6 +77,30 @@ def test_refusals(capsys, words, complaint, hint):
     assert complaint in said
     assert hint in said
     assert os.listdir() == ["a.tsv"]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"out": "b.tsv", "drop": {"duplicates": 0}}, "got 'duplicates'"),
+        ({"out": "b.tsv", "drop": {"ratio": 0.5}}, "at least 1, got 'ratio=0.5'"),
+        ({"out": "b.tsv", "drop": {}, "fix": ["spaces"]}, "got 'spaces'"),
+        ({"out": "a.tsv", "drop": {}}, "got a.tsv twice"),
+        ({"out": [Path("b.tsv")], "removed": Path("a.tsv"), "drop": {}}, "got a.tsv twice"),
+        ({"out": "-", "drop": {}}, "got -, which is standard input"),
+        ({"out": [], "drop": {}}, "got none"),
+    ],
+)
+def test_refusals_without_the_command_line(options, complaint):
+    with pytest.raises(OptionError) as error:
+        clean_data("a.tsv", **options)
+    assert complaint in error.value.message
+    assert (os.listdir(), Path("a.tsv").read_text()) == (["a.tsv"], PAIRS * 2)
+
+
+def test_a_name_is_one_file_and_not_a_file_for_each_letter():
+    assert clean_data("a.tsv", out="cl", drop={"duplicate": 0}).kept == 5
+    assert sorted(os.listdir()) == ["a.tsv", "cl", "cl.removed.tsv"]
 
 
 def test_what_comes_through_a_pipe_is_judged_as_a_file_is():

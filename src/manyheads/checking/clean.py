@@ -28,18 +28,20 @@ class Cleaned:
 
 
 def clean_into(
-    out: Sequence[str],
-    removed: str,
+    places: Sequence[str],
     corpora: Sequence[Corpus],
     examiners: Sequence[Examiner],
     drop: Collection[str],
     fix: Collection[str],
 ) -> Cleaned:
-    """Pairs in their order. They are judged as they are after mending, and the files appear when all is written."""
+    """Pairs in their order. They are judged as they are after mending, and the files appear when all is written.
+
+    places   a file for the removed pairs, then one for the clean ones or one for each side
+    """
     cleaned = Cleaned()
     mended = Mended(Rereadable(corpora), [name for name in FIX_TEXT if name in fix])
     with ExitStack() as files:
-        left_out, *sides = [files.enter_context(line_writer(path)) for path in (removed, *out)]
+        left_out, *sides = [files.enter_context(line_writer(path)) for path in places]
         left_out("file\tline\treason\tsource\ttarget")
         for judged in examine(mended, examiners):
             cleaned.read += 1
