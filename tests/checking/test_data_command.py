@@ -190,6 +190,33 @@ def test_tabs_inside_texts_cannot_stay_in_a_tsv_file(capsys):
     assert Path("out.de").read_text() == "a\tb\n"
 
 
+def test_a_pair_that_mending_leaves_blank_is_removed_as_it_was_read(capsys):
+    Path("b.tsv").write_text("\u200b \tx\nEin  Satz.\u200b\ty\nEin Satz.\ty\n")
+    options = ["--fix", "invisible,space", "--drop", "duplicate", "--out", "out.tsv"]
+    assert status("data", "clean", "b.tsv", *options) == 0
+    assert Path("out.tsv").read_text() == "Ein Satz.\ty\n"
+    removed = Path("out.tsv.removed.tsv").read_text().splitlines()[1:]
+    assert removed == ["b.tsv\t1\tblank\t\u200b \tx", "b.tsv\t3\tduplicate\tEin Satz.\ty"]
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "  1 blank", "  1 duplicate", "  1 mended: invisible", "  1 mended: space",
+    ]  # fmt: skip
+
+
+def test_only_pairs_that_are_kept_count_as_mended(capsys):
+    Path("b.tsv").write_text("a  b\tx\na b\tx\na  b \tx\n")
+    assert status("data", "clean", "b.tsv", "--fix", "space", "--drop", "duplicate", "--out", "out.tsv") == 0
+    assert "  1 mended: space\n" in capsys.readouterr().err
+    removed = Path("out.tsv.removed.tsv").read_text().splitlines()[1:]
+    assert removed == ["b.tsv\t2\tduplicate\ta b\tx", "b.tsv\t3\tduplicate\ta  b \tx"]
+
+
+def test_the_name_of_a_file_need_not_be_utf8(capsys):
+    name = os.fsdecode(b"caf\xe9.tsv")
+    Path(name).write_text("a\tx\n\ty\n")
+    assert status("data", "clean", name, "--out", "out.tsv") == 0
+    assert Path("out.tsv.removed.tsv").read_text().splitlines()[1:] == ["caf\ufffd.tsv\t2\tblank\t\ty"]
+
+
 def test_the_sides_of_a_file_that_names_them(capsys):
     Path("a.jsonl").write_text(json.dumps({"translation": {"de": "Ja.", "en": "Yes."}}) + "\n")
     assert status("data", "clean", "a.jsonl", "--source", "en", "--target", "de", "--out", "out.tsv") == 0

@@ -79,13 +79,12 @@ def clean_data(
     check_choices(drop, fix, bool(compared), model is not None)
     places = output_places(out, removed)
     check_outputs(places, corpora, compared)
-    wanted = {*drop, *fix}
     examiners: list[Examiner] = [
         examiner
         for examiner in (
             Texts(), Repeats(), Ratio(drop.get("ratio", limit_of("ratio"))), Scripts(), Languages(), *overlap(compared),
         )
-        if wanted.intersection(examiner.finds)
+        if not drop.keys().isdisjoint(examiner.finds)
     ]  # fmt: skip
     if "length" in drop:
         examiners.append(Pieces(load_vocabulary(model) if model else None, drop["length"]))
