@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from cli.command import status
 from manyheads.checking.api import clean_data
+from manyheads.checking.choices import check_outputs
 from manyheads.checking.findings import FINDINGS, FIXES
 from manyheads.errors import OptionError
 from manyheads.text.lines import read_lines
@@ -61,12 +62,6 @@ def manyheads(*words, **options):
             "--drop overlap",
         ),
         (["clean", "a.tsv", "--out", "b.tsv", "--model", "de-en"], "--model is for --drop length", "--drop length=255"),
-        (["clean", "a.tsv", "--out", "/dev/stdin"], "take files to write, got /dev/stdin, which is standard input", ""),
-        (
-            ["clean", "a.tsv", "--out", "b.tsv", "--removed", "/dev/stdin"],
-            "got /dev/stdin, which is standard input",
-            "",
-        ),
         (["check", "a.tsv", "--examples", "-3"], "--examples takes a number of at least 0, got -3", ""),
     ],
 )
@@ -87,7 +82,6 @@ def test_refusals(capsys, words, complaint, hint):
         ({"out": "b.tsv", "drop": {}, "fix": ["spaces"]}, "got 'spaces'"),
         ({"out": "a.tsv", "drop": {}}, "got a.tsv twice"),
         ({"out": [Path("b.tsv")], "removed": Path("a.tsv"), "drop": {}}, "got a.tsv twice"),
-        ({"out": "-", "drop": {}}, "got -, which is standard input"),
         ({"out": [], "drop": {}}, "got none"),
     ],
 )
@@ -96,6 +90,13 @@ def test_refusals_without_the_command_line(options, complaint):
         clean_data("a.tsv", **options)
     assert complaint in error.value.message
     assert (os.listdir(), Path("a.tsv").read_text()) == (["a.tsv"], PAIRS * 2)
+
+
+@pytest.mark.parametrize("places", [["-", "b.tsv"], ["b.tsv", "/dev/stdin"]])
+def test_nothing_is_written_to_standard_input(places):
+    """Nothing is run that could: what is under /dev is everybody's."""
+    with pytest.raises(OptionError, match=r"take files to write, got .*, which is standard input"):
+        check_outputs(places, (), ())
 
 
 def test_a_name_is_one_file_and_not_a_file_for_each_letter():
