@@ -182,6 +182,16 @@ def test_a_device_is_written_to_and_never_replaced(capsys):
     assert status("data", "clean", "a.tsv", "--out", "no/such/folder.tsv") == 1
 
 
+def test_a_link_stays_a_link(capsys):
+    Path("folder").mkdir()
+    Path("link.tsv").symlink_to("folder/real.tsv")
+    for _ in ("the file is new", "it is there"):
+        assert status("data", "clean", "a.tsv", "--out", "link.tsv", "--drop", "duplicate") == 0
+        assert Path("link.tsv").is_symlink()
+        assert Path("folder/real.tsv").read_text() == PAIRS
+    assert os.listdir("folder") == ["real.tsv"]
+
+
 def test_tabs_inside_texts_cannot_stay_in_a_tsv_file(capsys):
     Path("a.jsonl").write_text(json.dumps({"source": "a\tb", "target": "x"}) + "\n")
     assert status("data", "clean", "a.jsonl", "--out", "out.tsv") == 0
