@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from cli.command import status
 from manyheads.checking.api import clean_data
+from manyheads.checking.choices import check_outputs
 from manyheads.checking.findings import FINDINGS, FIXES
+from manyheads.errors import OptionError
 from manyheads.text.lines import read_lines
 
 PAIRS = "".join(
@@ -52,6 +54,15 @@ def manyheads(*words, **options):
         (["clean", "a.tsv", "--out", "b.jsonl"], "--out takes a TSV file, or a source file and a target file", ""),
         (["clean", "a.tsv", "--out", "b", "c", "d"], "got b c d", "--out clean.tsv"),
         (["clean", "a.tsv:2", "--out", "b.tsv"], "every pair once, got a weight on a.tsv", ""),
+        (["clean", "b", "--out", "a.tsv", "--drop", "seen", "--against", "a.tsv"], "got a.tsv twice", ""),
+        (["clean", "b", "--out", "c", "--removed", "a.tsv", "--drop", "seen", "--against", "a.tsv"], "a.tsv twice", ""),
+        (
+            ["clean", "a.tsv", "--out", "b.tsv", "--against", "c.tsv"],
+            "--against is for --drop overlap",
+            "--drop overlap",
+        ),
+        (["clean", "a.tsv", "--out", "b.tsv", "--model", "de-en"], "--model is for --drop length", "--drop length=255"),
+        (["check", "a.tsv", "--examples", "-3"], "--examples takes a number of at least 0, got -3", ""),
     ],
 )
 def test_refusals(capsys, words, complaint, hint):
@@ -61,6 +72,36 @@ def test_refusals(capsys, words, complaint, hint):
     assert complaint in said
     assert hint in said
     assert os.listdir() == ["a.tsv"]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"out": "b.tsv", "drop": {"duplicates": 0}}, "got 'duplicates'"),
+        ({"out": "b.tsv", "drop": {"ratio": 0.5}}, "at least 1, got 'ratio=0.5'"),
+        ({"out": "b.tsv", "drop": {}, "fix": ["spaces"]}, "got 'spaces'"),
+        ({"out": "a.tsv", "drop": {}}, "got a.tsv twice"),
+        ({"out": [Path("b.tsv")], "removed": Path("a.tsv"), "drop": {}}, "got a.tsv twice"),
+        ({"out": [], "drop": {}}, "got none"),
+    ],
+)
+def test_refusals_without_the_command_line(options, complaint):
+    with pytest.raises(OptionError) as error:
+        clean_data("a.tsv", **options)
+    assert complaint in error.value.message
+    assert (os.listdir(), Path("a.tsv").read_text()) == (["a.tsv"], PAIRS * 2)
+
+
+@pytest.mark.parametrize("places", [["-", "b.tsv"], ["b.tsv", "/dev/stdin"]])
+def test_nothing_is_written_to_standard_input(places):
+    """Nothing is run that could: what is under /dev is everybody's."""
+    with pytest.raises(OptionError, match=r"take files to write, got .*, which is standard input"):
+        check_outputs(places, (), ())
+
+
+def test_a_name_is_one_file_and_not_a_file_for_each_letter():
+    assert clean_data("a.tsv", out="cl", drop={"duplicate": 0}).kept == 5
+    assert sorted(os.listdir()) == ["a.tsv", "cl", "cl.removed.tsv"]
 
 
 def test_what_comes_through_a_pipe_is_judged_as_a_file_is():
@@ -141,6 +182,16 @@ def test_a_device_is_written_to_and_never_replaced(capsys):
     assert status("data", "clean", "a.tsv", "--out", "no/such/folder.tsv") == 1
 
 
+def test_a_link_stays_a_link(capsys):
+    Path("folder").mkdir()
+    Path("link.tsv").symlink_to("folder/real.tsv")
+    for _ in ("the file is new", "it is there"):
+        assert status("data", "clean", "a.tsv", "--out", "link.tsv", "--drop", "duplicate") == 0
+        assert Path("link.tsv").is_symlink()
+        assert Path("folder/real.tsv").read_text() == PAIRS
+    assert os.listdir("folder") == ["real.tsv"]
+
+
 def test_tabs_inside_texts_cannot_stay_in_a_tsv_file(capsys):
     Path("a.jsonl").write_text(json.dumps({"source": "a\tb", "target": "x"}) + "\n")
     assert status("data", "clean", "a.jsonl", "--out", "out.tsv") == 0
@@ -148,6 +199,33 @@ def test_tabs_inside_texts_cannot_stay_in_a_tsv_file(capsys):
     assert "1 with a tab inside, kept with a space instead" in capsys.readouterr().err
     assert status("data", "clean", "a.jsonl", "--out", "out.de", "out.en") == 0
     assert Path("out.de").read_text() == "a\tb\n"
+
+
+def test_a_pair_that_mending_leaves_blank_is_removed_as_it_was_read(capsys):
+    Path("b.tsv").write_text("\u200b \tx\nEin  Satz.\u200b\ty\nEin Satz.\ty\n")
+    options = ["--fix", "invisible,space", "--drop", "duplicate", "--out", "out.tsv"]
+    assert status("data", "clean", "b.tsv", *options) == 0
+    assert Path("out.tsv").read_text() == "Ein Satz.\ty\n"
+    removed = Path("out.tsv.removed.tsv").read_text().splitlines()[1:]
+    assert removed == ["b.tsv\t1\tblank\t\u200b \tx", "b.tsv\t3\tduplicate\tEin Satz.\ty"]
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "  1 blank", "  1 duplicate", "  1 mended: invisible", "  1 mended: space",
+    ]  # fmt: skip
+
+
+def test_only_pairs_that_are_kept_count_as_mended(capsys):
+    Path("b.tsv").write_text("a  b\tx\na b\tx\na  b \tx\n")
+    assert status("data", "clean", "b.tsv", "--fix", "space", "--drop", "duplicate", "--out", "out.tsv") == 0
+    assert "  1 mended: space\n" in capsys.readouterr().err
+    removed = Path("out.tsv.removed.tsv").read_text().splitlines()[1:]
+    assert removed == ["b.tsv\t2\tduplicate\ta b\tx", "b.tsv\t3\tduplicate\ta  b \tx"]
+
+
+def test_the_name_of_a_file_need_not_be_utf8(capsys):
+    name = os.fsdecode(b"caf\xe9.tsv")
+    Path(name).write_text("a\tx\n\ty\n")
+    assert status("data", "clean", name, "--out", "out.tsv") == 0
+    assert Path("out.tsv.removed.tsv").read_text().splitlines()[1:] == ["caf\ufffd.tsv\t2\tblank\t\ty"]
 
 
 def test_the_sides_of_a_file_that_names_them(capsys):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manyheads.checking.characters import FIX_TEXT, has_invisible, has_mojibake, visible
-from manyheads.checking.languages import LONGEST, MOST, SHARE, Languages
+from manyheads.checking.languages import ENOUGH, LONGEST, MOST, SHARE, Languages
 from manyheads.checking.lengths import Pieces, Ratio, middle
 from manyheads.checking.repeats import Overlap, Repeats
 from manyheads.checking.sample import Sample
@@ -131,12 +131,33 @@ def test_pieces_are_those_of_the_vocabulary_that_is_given():
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=10), st.integers(1, 30))
 def test_a_sample_is_every_so_manieth(sizes, most):
     everything = [(str(n), "") for n in range(sum(sizes))]
-    sample, start = Sample(most), 0
+    sample, start = Sample(most, 1_000_000), 0
     for size in sizes:
         sample.add(everything[start : start + size])
         start += size
     assert sample.pairs == everything[:: sample.stride]
     assert len(everything) / 2 / sample.stride <= most
+
+
+@given(st.lists(st.lists(st.integers(1, 60), min_size=1, max_size=8), min_size=1, max_size=8), st.integers(1, 200))
+def test_a_sample_is_bounded_in_characters(blocks, largest):
+    sample = Sample(1_000, largest)
+    for block in blocks:
+        sample.add([("x" * (size // 2), "y" * (size - size // 2)) for size in block])
+        assert sum(len(source) + len(target) for source, target in sample.pairs) <= largest or len(sample.pairs) == 1
+    sizes = [size for block in blocks for size in block]
+    assert [len(source + target) for source, target in sample.pairs] == sizes[:: sample.stride]
+
+
+def test_examiners_hold_few_of_the_characters_they_learn():
+    text = "Ein Satz, noch ein Satz. " * 40_000
+    examiners = [Languages(), Pieces(None, 255)]
+    for examiner in examiners:
+        for n in range(30):
+            examiner.learn([(f"{n} {text}", text)] * 4)
+        assert sum(len(side) for pair in examiner.sample.pairs for side in pair) <= 1 << 24
+    assert max(len(side) for pair in examiners[0].sample.pairs for side in pair) == ENOUGH
+    assert len(examiners[0].sample.pairs) >= 60
 
 
 def test_scripts():

@@ -98,3 +98,19 @@ def test_what_is_mended_is_kept_and_not_found_again(planted, here, capsys):
     left = {name: counts[name] for name in ("duplicate", "targets", "same", "ratio", "numbers", "script", "mojibake")}
     assert {name: report.counts[name] for name in left} == left
     assert report.counts["control"] == report.counts["space"] == report.counts["swapped"] == 0
+
+
+def test_pairs_swapped_back_are_judged_as_they_are_then(tmp_path, monkeypatch):
+    """Else a pair of the test set comes into the clean corpus with its sides in order."""
+    monkeypatch.chdir(tmp_path)
+    pairs = clean_pairs(1_000)
+    test, again, rest = pairs[:10], pairs[10:20], pairs[10:]
+    rows = [*rest, *((target, source) for source, target in (*test, *again))]
+    Path("rows.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in rows))
+    Path("test.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in test))
+    options = ["--against", "test.tsv", "--drop", "overlap,duplicate", "--fix", "swapped", "--out", "clean.tsv"]
+    assert status("data", "clean", "rows.tsv", *options) == 0
+    assert read_tsv("clean.tsv") == rest
+    removed = read_tsv("clean.tsv.removed.tsv")[1:]
+    assert [row[2] for row in removed] == ["overlap"] * 10 + ["duplicate"] * 10
+    assert [row[3:] for row in removed] == rows[len(rest) :]  # as they were read

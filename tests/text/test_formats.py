@@ -15,6 +15,7 @@ from manyheads.errors import InputError
 from manyheads.recipe import DataConfig
 from manyheads.text.corpus import Corpus, Counts, ReadOptions, check_paths, read_every_pair, read_pairs
 from manyheads.text.lines import MAX_LINE
+from manyheads.text.tmx import Unit
 
 NAMED = ReadOptions("de", "en")
 
@@ -231,6 +232,32 @@ def test_the_header_tells_the_source_if_there_are_two_languages(here):
         assert "data.source" in error.hint
 
 
+def test_units_before_the_second_language_are_counted(here):
+    """Two languages that the file tells are read as two that are named: the first lines may be in one alone."""
+    body = (
+        unit(fr="un")
+        + "<tu/>\n"
+        + unit(fr="deux", FR="deux!")
+        + unit(fr="trois", de="drei", fr_CA="3")
+        + unit(de="vier")
+    )
+    for reading in (None, ReadOptions("de", "fr")):
+        found, counts = read(write("f.tmx", tmx(body)), reading)
+        assert found == [(7, ("drei", "trois"))]
+        assert (counts.incomplete, counts.alternatives) == (4, 1)
+        assert "(the first: f.tmx, line 4)" in " ".join(counts.sentences())
+
+
+def test_a_unit_holds_the_first_text_of_each_language_alone():
+    for wanted in (None, ("de", "en")):
+        held = Unit()
+        for n in range(1_000):
+            for tag in ("de", "de-AT", "EN_us", "en"):
+                held.add(tag, f"{tag} {n}", wanted)
+        assert held.first == {"de": "de 0", "en": "EN_us 0"}
+        assert held.texts == {"de": 2_000, "en": 2_000}
+
+
 def test_a_third_language_is_refused_unless_two_are_named(here):
     body = unit(de="a", en="x") + unit(de="b", en="y", fr="z")
     assert "'de' (2), 'en' (2), 'fr' (1)" in refusal("f.tmx", tmx(body)).message
@@ -357,6 +384,38 @@ def test_a_bad_entry_of_a_po_file(here, entry, complaint):
     found, counts = read("f.po", ReadOptions(bad_lines="skip"))
     assert [pair for _, pair in found] == [("b", "y")]
     assert counts.left_out == 1
+
+
+def test_a_flag_above_an_obsolete_entry_is_its_own(here):
+    content = '#, fuzzy\n#~ msgid "old"\n#~ msgstr "alt"\n\nmsgid "a"\nmsgstr "x"\n'
+    found, counts = read(write("f.po", content))
+    assert (found, counts.obsolete, counts.fuzzy) == ([(5, ("a", "x"))], 1, 0)
+
+
+LONG = "x" * (MAX_LINE + 1)
+
+
+def test_a_long_comment_spoils_no_entry(here):
+    content = f'msgid "a"\nmsgstr "x"\n\n# {LONG}\n# {LONG}\nmsgid "b"\nmsgstr "y"\n\n# {LONG}\n'
+    found, counts = read(write("f.po", content))
+    assert (found, counts.left_out) == ([(1, ("a", "x")), (6, ("b", "y"))], 0)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        'msgid "LONG"\nmsgstr "x"\n',
+        'msgid "LONG"\n"more"\nmsgstr "x"\n',
+        'msgid ""\n"LONG"\nmsgstr "x"\n',
+        'msgid "a"\nmsgstr "LONG"\n',
+        'msgid "LONG"\nmsgid_plural "b"\nmsgstr[0] "x"\n',
+    ],
+)
+def test_a_long_string_of_an_entry_is_counted(here, entry):
+    entry = entry.replace("LONG", LONG)
+    found, counts = read(write("f.po", f'{HEADER}{entry}\nmsgid "b"\nmsgstr "y"\n'))
+    assert [pair for _, pair in found] == [("b", "y")]
+    assert (counts.too_long, counts.left_out) == (1, 1)
 
 
 def test_a_po_file_in_another_charset_is_refused(here):

@@ -80,6 +80,14 @@ def test_more_words_than_are_remembered(monkeypatch):
     assert len(pairs.known) <= 5
 
 
+def test_long_words_are_not_remembered():
+    """A line of a script without spaces is one word, and is hardly met again."""
+    pairs = train_tokenizer("bpe", CORPUS, 400)
+    texts = ["x" * 100, "x" * 101, f"a {'東京' * 60} b"]
+    assert [pairs.decode(ids) for ids in pairs.encode(texts) + pairs.encode(texts[1:])] == texts + texts[1:]
+    assert set(pairs.known) == {"x" * 100, "a", "b"}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_id_spells_a_newline(kind):
     tokenizer = TRAINED[kind]

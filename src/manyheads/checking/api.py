@@ -1,9 +1,11 @@
 """`data check` and `data clean`, without the command line."""
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from manyheads.checking.choices import check_choices, check_outputs, output_places
 from manyheads.checking.clean import Cleaned, clean_into
 from manyheads.checking.examine import Rereadable, examine
 from manyheads.checking.examiner import Examiner
@@ -17,7 +19,7 @@ from manyheads.checking.texts import Texts
 from manyheads.errors import OptionError
 from manyheads.recipe import DataConfig
 from manyheads.storage import read_file
-from manyheads.text.corpus import Counts, Paths, ReadOptions, check_paths, read_pairs
+from manyheads.text.corpus import Corpus, Counts, Paths, ReadOptions, check_paths, read_pairs
 from manyheads.text.vocabulary import Vocabulary
 
 __all__ = ["check_data", "clean_data"]
@@ -40,12 +42,15 @@ def check_data(
     model            whose pieces are counted; without it, some are learnt
     source, target   what the sides are called in JSONL and TMX files
     """
+    if examples < 0:
+        raise OptionError(f"--examples takes a number of at least 0, got {examples}")
     reading = DataConfig(source=source, target=target, bad_lines="skip").reading
     corpora = check_paths(files, "data check", reading)
     pieces = Pieces(load_vocabulary(model) if model else None, limit_of("length"))
     languages = Languages()
     examiners: list[Examiner] = [
-        Texts(), Repeats(), Ratio(limit_of("ratio")), Scripts(), languages, pieces, *overlap(against, reading),
+        Texts(), Repeats(), Ratio(limit_of("ratio")), Scripts(), languages, pieces,
+        *overlap(compared_with(against, reading)),
     ]  # fmt: skip
     looked_for = tuple(name for name in FINDINGS if name == "newline" or name in found_by(examiners))
     report = Report(len(corpora), looked_for, examples, limits={name: limit_of(name) for name in ("length", "ratio")})
@@ -59,8 +64,8 @@ def check_data(
 def clean_data(
     files: Paths,
     *,
-    out: Sequence[str],
-    removed: str | None = None,
+    out: Paths,
+    removed: str | os.PathLike[str] | None = None,
     drop: Limits,
     fix: Collection[str] = (),
     against: Paths | None = None,
@@ -70,20 +75,20 @@ def clean_data(
 ) -> Cleaned:
     """Write the pairs that have none of the findings in `drop` ({"duplicate": 0, "ratio": 4}), and the others elsewhere."""
     reading = DataConfig(source=source, target=target, bad_lines="skip").reading
-    corpora = check_paths(files, "data clean", reading)
-    if {"overlap", "seen"} & drop.keys() and not against:
-        raise OptionError("--drop overlap and --drop seen need to know with what, got no --against")
-    wanted = {*drop, *fix}
+    corpora, compared = check_paths(files, "data clean", reading), compared_with(against, reading)
+    check_choices(drop, fix, bool(compared), model is not None)
+    places = output_places(out, removed)
+    check_outputs(places, corpora, compared)
     examiners: list[Examiner] = [
         examiner
         for examiner in (
-            Texts(), Repeats(), Ratio(drop.get("ratio", limit_of("ratio"))), Scripts(), Languages(), *overlap(against, reading),
+            Texts(), Repeats(), Ratio(drop.get("ratio", limit_of("ratio"))), Scripts(), Languages(), *overlap(compared),
         )
-        if wanted.intersection(examiner.finds)
+        if not drop.keys().isdisjoint(examiner.finds)
     ]  # fmt: skip
     if "length" in drop:
         examiners.append(Pieces(load_vocabulary(model) if model else None, drop["length"]))
-    return clean_into(out, removed or f"{out[0]}.removed.tsv", corpora, examiners, drop, fix)
+    return clean_into(places, corpora, examiners, drop, fix)
 
 
 def found_by(examiners: Sequence[Examiner]) -> set[str]:
@@ -94,12 +99,14 @@ def limit_of(name: str) -> float:
     return FINDINGS[name].limit or 0.0
 
 
-def overlap(against: Paths | None, reading: ReadOptions) -> list[Overlap]:
+def compared_with(against: Paths | None, reading: ReadOptions) -> tuple[Corpus, ...]:
     """What there is to compare with must be readable to the last line: else an overlap might go unnoticed."""
-    if not against:
-        return []
-    corpora = check_paths(against, "--against", replace(reading, bad_lines="error"))
-    return [Overlap(pair for corpus in corpora for _, pair in read_pairs(corpus, Counts()))]
+    return check_paths(against, "--against", replace(reading, bad_lines="error")) if against else ()
+
+
+def overlap(compared: Sequence[Corpus]) -> list[Overlap]:
+    pairs = (pair for corpus in compared for _, pair in read_pairs(corpus, Counts()))
+    return [Overlap(pairs)] if compared else []
 
 
 def load_vocabulary(model: str | Path) -> Vocabulary:

@@ -3,13 +3,15 @@
 import math
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from manyheads.checking.findings import FINDINGS, FIXES
 from manyheads.errors import OptionError, did_you_mean
-from manyheads.text.corpus import check_paths, files_of, format_of, holds_pairs
+from manyheads.text.corpus import Corpus, Paths, files_of, format_of, holds_pairs
 
-__all__ = ["check_outputs", "parse_drop", "parse_fix"]
+__all__ = ["check_choices", "check_outputs", "output_places", "parse_drop", "split"]
+
+STANDARD_INPUT = ("-", "/dev/stdin")
 
 
 def parse_drop(words: Sequence[str]) -> dict[str, float]:
@@ -17,8 +19,7 @@ def parse_drop(words: Sequence[str]) -> dict[str, float]:
     chosen = {}
     for word in split(words):
         name, equals, value = word.partition("=")
-        if name not in FINDINGS:
-            raise OptionError(f"--drop takes names of findings, got {name!r}", hint=did_you_mean(name, FINDINGS))
+        check_finding(name)
         limit = FINDINGS[name].limit
         if equals and limit is None:
             raise OptionError(f"--drop {name} takes no limit, got {word!r}", hint="length=255 and ratio=3 take one")
@@ -31,40 +32,66 @@ def parse_limit(word: str, value: str) -> float:
         limit = float(value)
     except ValueError:
         limit = math.nan
-    if not 1 <= limit < math.inf:
-        raise OptionError(f"the limit of a finding must be a number of at least 1, got {word!r}")
+    check_limit(word, limit)
     return limit
 
 
-def parse_fix(words: Sequence[str]) -> list[str]:
-    for name in (chosen := list(split(words))):
-        if name not in FIXES:
-            raise OptionError(f"--fix takes what can be mended, got {name!r}", hint=did_you_mean(name, FIXES))
-    return chosen
+def check_finding(name: str) -> None:
+    if name not in FINDINGS:
+        raise OptionError(f"--drop takes names of findings, got {name!r}", hint=did_you_mean(name, FINDINGS))
+
+
+def check_limit(word: str, limit: float) -> None:
+    if not 1 <= limit < math.inf:
+        raise OptionError(f"the limit of a finding must be a number of at least 1, got {word!r}")
 
 
 def split(words: Sequence[str]) -> Iterator[str]:
     return (part for word in words for part in word.split(",") if part)
 
 
-def check_outputs(
-    files: Sequence[str], out: Sequence[str], removed: str | None, drop: Collection[str], fix: Collection[str]
-) -> list[str]:
-    """Where the removed pairs and the clean ones go; none of them is a file that is read."""
-    if both := [name for name in fix if name in drop]:
-        raise OptionError(f"what is mended need not be dropped, got {both[0]!r} in --fix and in --drop")
+def check_choices(drop: Mapping[str, float], fix: Collection[str], has_against: bool, has_model: bool) -> None:
+    """Names that are known, and nothing that would have no effect: who names a test set believes that it is kept out."""
+    for name, limit in drop.items():
+        check_finding(name)
+        if FINDINGS[name].limit is not None:
+            check_limit(f"{name}={limit}", limit)
+    for name in fix:
+        if name not in FIXES:
+            raise OptionError(f"--fix takes what can be mended, got {name!r}", hint=did_you_mean(name, FIXES))
+        if name in drop:
+            raise OptionError(f"what is mended need not be dropped, got {name!r} in --fix and in --drop")
+    compares = not drop.keys().isdisjoint({"overlap", "seen"})
+    if compares and not has_against:
+        raise OptionError("--drop overlap and --drop seen need to know with what, got no --against")
+    if has_against and not compares:
+        raise OptionError(
+            "--against is for --drop overlap and --drop seen, got neither", hint="--drop overlap removes its pairs"
+        )
+    if has_model and "length" not in drop:
+        raise OptionError("--model is for --drop length, got no such --drop", hint="--drop length=255")
+
+
+def output_places(out: Paths, removed: str | os.PathLike[str] | None) -> list[str]:
+    """Where the removed pairs go, and where the clean ones go: a file or two."""
+    names = [str(out)] if isinstance(out, (str, os.PathLike)) else list(map(str, out))
+    return [str(removed) if removed else f"{names[0]}.removed.tsv" if names else "", *names]
+
+
+def check_outputs(places: Sequence[str], corpora: Sequence[Corpus], against: Sequence[Corpus]) -> None:
+    """Every place can be written to, and none of them is a file that is read."""
+    _, *out = places
     formats = [format_of(name) if holds_pairs(name) else None for name in out]
     if formats not in ([".tsv"], [None], [None, None]):
         raise OptionError(
-            f"--out takes a TSV file, or a source file and a target file, got {' '.join(out)}",
+            f"--out takes a TSV file, or a source file and a target file, got {' '.join(out) or 'none'}",
             hint="--out clean.tsv, or --out clean.de clean.en",
         )
-    corpora = check_paths(files, "data clean")
+    if standard := [name for name in places if name in STANDARD_INPUT]:
+        raise OptionError(f"--out and --removed take files to write, got {standard[0]}, which is standard input")
     if weighted := [corpus for corpus in corpora if corpus.weight != 1]:
         raise OptionError(f"a clean corpus has every pair once, got a weight on {weighted[0]}")
-    places = [removed or f"{out[0]}.removed.tsv", *out]
-    refuse_twice(places, files_of(corpora))
-    return places
+    refuse_twice(places, files_of([*corpora, *against]))
 
 
 def refuse_twice(written: Sequence[str], read: Sequence[str]) -> None:

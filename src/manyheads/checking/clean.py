@@ -1,24 +1,24 @@
 """A corpus without the pairs that have what nobody wants, and a file of those that were removed: nothing gets lost."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from manyheads.checking.characters import FIX_TEXT
-from manyheads.checking.examine import Judged, Place, Rereadable, examine
+from manyheads.checking.examine import Place, Rereadable, examine
 from manyheads.checking.examiner import Examiner
 from manyheads.checking.findings import UNUSABLE
+from manyheads.checking.mend import Mended
 from manyheads.text.corpus import Corpus
 from manyheads.text.output import line_writer
-from manyheads.text.rows import Pair, Row
+from manyheads.text.rows import Pair
 
 __all__ = ["Cleaned", "clean_into"]
 
 
 @dataclass
 class Cleaned:
-    """What became of every row. read = kept + the sum of removed, each under its first reason; fixed pairs are kept."""
+    """What became of every row. read = kept + the sum of removed, each under its first reason; `fixed` counts pairs that are kept."""
 
     read: int = 0
     kept: int = 0
@@ -28,62 +28,38 @@ class Cleaned:
 
 
 def clean_into(
-    out: Sequence[str],
-    removed: str,
+    places: Sequence[str],
     corpora: Sequence[Corpus],
     examiners: Sequence[Examiner],
     drop: Collection[str],
     fix: Collection[str],
 ) -> Cleaned:
-    """Pairs in their order. They are judged as they are after mending, and the files appear when all is written."""
+    """Pairs in their order. They are judged as they are after mending, and the files appear when all is written.
+
+    places   a file for the removed pairs, then one for the clean ones or one for each side
+    """
     cleaned = Cleaned()
-    mended = Mended(Rereadable(corpora), [name for name in FIX_TEXT if name in fix])
     with ExitStack() as files:
-        left_out, *sides = [files.enter_context(line_writer(path)) for path in (removed, *out)]
+        left_out, *sides = [files.enter_context(line_writer(path)) for path in places]
         left_out("file\tline\treason\tsource\ttarget")
-        for judged in examine(mended, examiners):
+        for place, findings in examine(Mended(Rereadable(corpora), fix), examiners):
             cleaned.read += 1
-            reasons = [name for name in judged.findings if name in drop or name in UNUSABLE]
-            if reasons or judged.row.pair is None:
+            reasons = [name for name in findings if name in drop or name in UNUSABLE]
+            if reasons or place.row.pair is None:
                 cleaned.removed[reasons[0]] += 1
-                left_out("\t".join(record(judged, reasons)))
+                left_out("\t".join(record(place, reasons)))
             else:
                 cleaned.kept += 1
-                pair = judged.row.pair
-                if "swapped" in fix and "swapped" in judged.findings:
-                    pair, cleaned.fixed["swapped"] = pair[::-1], cleaned.fixed["swapped"] + 1
-                write_pair(pair, sides, cleaned)
-    cleaned.fixed += mended.counts
+                cleaned.fixed.update(place.fixed)
+                write_pair(place.row.pair, sides, cleaned)
     return cleaned
 
 
-class Mended:
-    """Rows whose texts are rid of what is to be fixed; how many were is that of one reading."""
-
-    def __init__(self, rows: Rereadable, fixes: Sequence[str]) -> None:
-        self.rows, self.fixes = rows, fixes
-        self.counts: Counter[str] = Counter()
-
-    def __call__(self) -> Iterator[Place]:
-        self.counts.clear()
-        for corpus, row in self.rows():
-            yield corpus, self.mend(row)
-
-    def mend(self, row: Row) -> Row:
-        if row.pair is None:
-            return row
-        source, target = row.pair
-        for name in self.fixes:
-            fix = FIX_TEXT[name]
-            before, (source, target) = (source, target), (fix(source), fix(target))
-            self.counts[name] += before != (source, target)
-        return row._replace(pair=(source, target))
-
-
-def record(judged: Judged, reasons: Sequence[str]) -> list[str]:
-    source, target = judged.row.pair or (judged.row.text, "")
-    texts = [without_tabs(text) for text in (str(judged.corpus), source, target)]
-    return [texts[0], str(judged.row.line), ",".join(reasons), *texts[1:]]
+def record(place: Place, reasons: Sequence[str]) -> list[str]:
+    """What was read, not what became of it: nothing gets lost."""
+    name = str(place.corpus).encode("utf-8", "surrogateescape").decode("utf-8", "replace")  # it need not be UTF-8
+    texts = place.before or place.row.pair or (place.row.text, "")
+    return [without_tabs(name), str(place.row.line), ",".join(reasons), *map(without_tabs, texts)]
 
 
 def write_pair(pair: Pair, sides: Sequence[Callable[[str], object]], cleaned: Cleaned) -> None:

@@ -12,32 +12,47 @@ from manyheads.errors import InputError
 from manyheads.text.corpus import Corpus, read_rows
 from manyheads.text.rows import Pair, Row
 
-__all__ = ["Judged", "Place", "Rereadable", "examine"]
+__all__ = ["Judged", "Place", "Rereadable", "examine", "judge_block", "learn", "split_into_blocks"]
 
 BLOCK = 4_096
 LARGEST = 1 << 20
 
-Place = tuple[Corpus, Row]
+
+class Place(NamedTuple):
+    """
+    corpus   that the row is from
+    row      as it is judged
+    before   its pair as it was read, if it went through mending
+    fixed    what was mended
+    """
+
+    corpus: Corpus
+    row: Row
+    before: Pair | None = None
+    fixed: tuple[str, ...] = ()
 
 
 class Judged(NamedTuple):
     """A row and its findings, in the order of `FINDINGS`; of a row that is no pair, why not."""
 
-    corpus: Corpus
-    row: Row
+    place: Place
     findings: tuple[str, ...]
 
 
 def examine(places: Callable[[], Iterator[Place]], examiners: Sequence[Examiner]) -> Iterator[Judged]:
     """Every row, in order. `places` gives them all each time it is called."""
-    for block in blocks(places()):
+    learn(places(), examiners)
+    for block in split_into_blocks(places()):
+        yield from judge_block(block, examiners)
+
+
+def learn(places: Iterator[Place], examiners: Sequence[Examiner]) -> None:
+    for block in split_into_blocks(places):
         if pairs := usable(block):
             for examiner in examiners:
                 examiner.learn(pairs)
     for examiner in examiners:
         examiner.settle()
-    for block in blocks(places()):
-        yield from judge_block(block, examiners)
 
 
 def judge_block(block: Sequence[Place], examiners: Sequence[Examiner]) -> Iterator[Judged]:
@@ -50,20 +65,20 @@ def judge_block(block: Sequence[Place], examiners: Sequence[Examiner]) -> Iterat
         for n in verdict.nonzero()[0]:
             found[n].add(name)
     rest = iter(found)
-    for corpus, row in block:
-        if why := unusable(row):
-            yield Judged(corpus, row, (why,))
+    for place in block:
+        if why := unusable(place.row):
+            yield Judged(place, (why,))
         else:
-            names = next(rest).union(row.notes)
-            yield Judged(corpus, row, tuple(name for name in FINDINGS if name in names))
+            names = next(rest).union(place.row.notes)
+            yield Judged(place, tuple(name for name in FINDINGS if name in names))
 
 
-def blocks(places: Iterator[Place]) -> Iterator[list[Place]]:
+def split_into_blocks(places: Iterator[Place]) -> Iterator[list[Place]]:
     """Bounded in rows and in characters: a row may have a megabyte."""
     block, size = [], 0
     for place in places:
         block.append(place)
-        size += sum(map(len, place[1].pair or ()))
+        size += sum(map(len, place.row.pair or ()))
         if len(block) == BLOCK or size >= LARGEST:
             yield block
             block, size = [], 0
@@ -72,7 +87,7 @@ def blocks(places: Iterator[Place]) -> Iterator[list[Place]]:
 
 
 def usable(block: Sequence[Place]) -> list[Pair]:
-    return [row.pair for _, row in block if row.pair and not unusable(row)]
+    return [place.row.pair for place in block if place.row.pair and not unusable(place.row)]
 
 
 def unusable(row: Row) -> str | None:
@@ -92,7 +107,7 @@ class Rereadable:
     def __call__(self) -> Iterator[Place]:
         for corpus in self.corpora:
             for row in self.rows(corpus):
-                yield corpus, row
+                yield Place(corpus, row)
 
     def rows(self, corpus: Corpus) -> Iterator[Row]:
         if all(map(os.path.isfile, corpus.paths)):

@@ -43,9 +43,12 @@ wrong language. Of planted ones, 5 or 20 in a hundred, more than 99 % of the swa
 TOLD_APART = 0.7
 """Share of the pairs whose sides look as they should, below which the sides are not different enough to be told apart."""
 
-JUDGED_FIRST = 5_000
 ENOUGH = 4_000
 """Characters of a text: more would say the same."""
+
+JUDGED_FIRST = 5_000
+LARGEST = 1 << 20
+"""Pairs that are judged to learn how clear texts are, and their characters: weighing takes 200 bytes for each."""
 
 NEWLINE = ord("\n")
 
@@ -57,11 +60,11 @@ class Languages:
 
     def __init__(self) -> None:
         self.counts = np.zeros((2, 1 << BUCKETS))
-        self.sample = Sample(JUDGED_FIRST)
+        self.sample = Sample(JUDGED_FIRST, LARGEST)
         self.told_apart, self.clear = True, 0.0
 
     def learn(self, pairs: Sequence[Pair]) -> None:
-        self.sample.add(pairs)
+        self.sample.add([(source[:ENOUGH], target[:ENOUGH]) for source, target in pairs])
         for side, texts in enumerate(zip(*pairs, strict=True)):
             self.counts[side] += np.bincount(ngrams(texts)[0], minlength=1 << BUCKETS)
 

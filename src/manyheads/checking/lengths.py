@@ -15,7 +15,8 @@ __all__ = ["Pieces", "Ratio"]
 
 PIECES = 8_000
 MOST = 100_000
-"""Pairs at most from which pieces are learnt: more would hardly change them."""
+LARGEST = 1 << 24
+"""Pairs and characters at most from which pieces are learnt: more would hardly change them."""
 
 
 class Pieces:
@@ -28,7 +29,7 @@ class Pieces:
 
     def __init__(self, vocabulary: Vocabulary | None, limit: float) -> None:
         self.limit = limit
-        self.sample = Sample(MOST) if vocabulary is None else None
+        self.sample = Sample(MOST, LARGEST) if vocabulary is None else None
         if vocabulary:
             self.vocabulary = vocabulary
         self.lengths: tuple[Counter[int], Counter[int]] = (Counter(), Counter())

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from manyheads.checking.examine import Judged
+from manyheads.checking.examine import Judged, Place
 from manyheads.checking.findings import FINDINGS, UNUSABLE
 from manyheads.checking.lengths import middle
 
@@ -68,12 +68,12 @@ class Report:
     def add(self, all_judged: Iterable[Judged]) -> None:
         for judged in all_judged:
             self.rows += 1
-            self.pairs += judged.row.pair is not None and all(judged.row.pair)
+            self.pairs += judged.place.row.pair is not None and all(judged.place.row.pair)
             for name in judged.findings:
                 self.counts[name] += 1
                 shown = self.examples.setdefault(name, [])
                 if len(shown) < self.most_examples:
-                    shown.append(example(judged))
+                    shown.append(example(judged.place))
 
     def meaning(self, name: str) -> str:
         if name in UNUSABLE:
@@ -110,6 +110,6 @@ class Report:
         }
 
 
-def example(judged: Judged) -> Example:
-    source, target = judged.row.pair or (judged.row.text, "")
-    return Example(str(judged.corpus), judged.row.line, source, target)
+def example(place: Place) -> Example:
+    source, target = place.row.pair or (place.row.text, "")
+    return Example(str(place.corpus), place.row.line, source, target)

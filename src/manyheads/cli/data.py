@@ -114,15 +114,14 @@ def clean(
         What the target is called.
     """
     from manyheads.checking.api import clean_data
-    from manyheads.checking.choices import check_outputs, parse_drop, parse_fix
+    from manyheads.checking.choices import output_places, parse_drop, split
     from manyheads.cli.datatable import cleaned_lines, working
 
-    wanted, mended = parse_drop(drop), parse_fix(fix)
-    outputs = check_outputs(files, out, removed, wanted, mended)
+    wanted, mended = parse_drop(drop), list(split(fix))
     with working("cleaning"):
         cleaned = clean_data(
-            files, out=outputs[1:], removed=outputs[0], drop=wanted, fix=mended, against=against or None, model=model,
+            files, out=out, removed=removed, drop=wanted, fix=mended, against=against or None, model=model,
             source=source, target=target,
         )  # fmt: skip
-    for line in cleaned_lines(cleaned, outputs):
+    for line in cleaned_lines(cleaned, output_places(out, removed)):
         print(line, file=sys.stderr)  # noqa: T201

@@ -18,7 +18,8 @@ __all__ = ["line_writer"]
 def line_writer(path: str) -> Iterator[Callable[[str], object]]:
     """Takes lines without their newline. The file is there when all of them are written; pipes and devices are written as it goes."""
     plain = not os.path.exists(path) or os.path.isfile(path)
-    folder, name = os.path.split(path)
+    real = os.path.realpath(path)  # a link stays a link: /dev/stdout is one, to a file if output goes to a file
+    folder, name = os.path.split(real)
     place = os.path.join(folder, f".{name}.writing") if plain else path
     try:
         with open(place, "wb") as file:
@@ -27,7 +28,7 @@ def line_writer(path: str) -> Iterator[Callable[[str], object]]:
             if plain:
                 sync_file(file)
         if plain:
-            os.replace(place, path)
+            os.replace(place, real)
     except BaseException as error:
         if plain:
             with suppress(OSError):

@@ -24,7 +24,10 @@ READABLE = {"utf-8", "utf8", "us-ascii", "ascii", "charset"}  # a template that 
 
 @dataclass
 class Entry:
-    """What has been read of an entry: strings by keyword, and what was wrong on the way."""
+    """What has been read of an entry: strings by keyword, and what was wrong on the way.
+
+    too_long   a line above the first keyword that nobody could read: a comment, or else what is missing
+    """
 
     line: int = 0
     fuzzy: bool = False
@@ -32,6 +35,7 @@ class Entry:
     size: int = 0
     notes: tuple[str, ...] = ()
     bad: Row | None = None
+    too_long: Row | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -60,6 +64,7 @@ def read_po(path: str, reading: ReadOptions) -> Iterator[Row]:
             yield from rows_of(entry, path)
             entry = Entry()
         if line is not None and line.startswith(b"#~ msgid "):
+            entry.fuzzy &= bool(entry.strings)  # a flag above it was its own
             yield Row(number, None, ("obsolete",))
         else:
             read_line(line, entry, path, number, reading)
@@ -70,7 +75,11 @@ def read_po(path: str, reading: ReadOptions) -> Iterator[Row]:
 def read_line(line: bytes | None, entry: Entry, path: str, number: int, reading: ReadOptions) -> None:
     """One line more of an entry. Its first fault is kept: what follows is of no use."""
     if line is None:
-        entry.bad = entry.bad or Row(entry.line or number, None, ("too_long",))
+        row = Row(entry.line or number, None, ("too_long",))
+        if entry.strings:
+            entry.bad = entry.bad or row
+        else:
+            entry.too_long = entry.too_long or row
         return
     try:
         text, odd = decode(line, path, number, reading)
@@ -85,7 +94,7 @@ def read_line(line: bytes | None, entry: Entry, path: str, number: int, reading:
         try:
             read_string(text.strip(), entry, f"{path}, line {number}")
         except InputError as error:
-            entry.bad = entry.bad or bad_row(number, "no_pair", error, text)
+            entry.bad = entry.bad or entry.too_long or bad_row(number, "no_pair", error, text)
 
 
 def read_string(text: str, entry: Entry, where: str) -> None:
@@ -118,7 +127,7 @@ def rows_of(entry: Entry, path: str) -> Iterator[Row]:
         yield entry.bad
     elif "msgid" not in entry.strings or not entry.is_whole:
         fault = InputError(f"an entry of a PO file must have msgid and msgstr, got {path}, line {entry.line}")
-        yield bad_row(entry.line, "no_pair", fault, " ".join(entry.strings))
+        yield entry.too_long or bad_row(entry.line, "no_pair", fault, " ".join(entry.strings))
     elif entry.fuzzy:
         yield Row(entry.line, None, ("fuzzy",))
     else:

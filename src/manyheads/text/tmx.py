@@ -5,6 +5,7 @@ header's `srclang` is the source and the only other language the target. "en" ma
 Nothing is fetched, and entities of a file's own making are refused: a few lines of them can become gigabytes.
 """
 
+from array import array
 from collections import Counter
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -35,6 +36,24 @@ def read_tmx(path: str, reading: ReadOptions) -> Iterator[Row]:
         yield Row(1, None, fault=fault)
 
 
+class Unit:
+    """What has been read of a unit: how many texts there are in each wanted language, and the first of them.
+
+    As long as nobody knows which are wanted, all are: what is told by the file itself are languages without a region.
+    """
+
+    def __init__(self) -> None:
+        self.languages: set[str] = set()
+        self.texts: Counter[str] = Counter()
+        self.first: dict[str, str] = {}
+
+    def add(self, tag: str, text: str, wanted: Languages | None) -> None:
+        self.languages.add(language_of(tag))
+        for name in [name for name in wanted if matches(name, tag)] if wanted else [language_of(tag)]:
+            self.texts[name] += 1
+            self.first.setdefault(name, text)
+
+
 class Units:
     """The state of a parser on its way through a file, and the rows that are ready."""
 
@@ -45,7 +64,8 @@ class Units:
         self.found: Counter[str] = Counter()
         self.ready: list[Row] = []
         self.depth = self.hidden = self.line = self.pairs = 0
-        self.unit: list[tuple[str, str]] = []  # (language, text)
+        self.unit = Unit()
+        self.early = array("Q")  # lines of units that ended before the second language was known
         self.language = ""
         self.segment: list[str] | None = None
         self.size = 0
@@ -90,7 +110,7 @@ class Units:
         elif name == "header":
             self.declared = attributes.get("srclang", ALL)
         elif name == "tu":
-            self.unit, self.line = [], self.parser.CurrentLineNumber
+            self.unit, self.line = Unit(), self.parser.CurrentLineNumber
         elif name == "tuv":
             self.language = attributes.get("xml:lang", attributes.get("lang", ""))
         elif name == "seg":
@@ -104,7 +124,7 @@ class Units:
     def end(self, name: str) -> None:
         self.depth -= 1
         if name == "seg" and self.segment is not None:
-            self.unit.append((self.language, "".join(self.segment)))
+            self.unit.add(self.language, "".join(self.segment), self.wanted)
             self.segment = None
         elif self.segment is not None:
             self.hidden = max(0, self.hidden - 1)
@@ -123,17 +143,21 @@ class Units:
     # ── units ──
 
     def end_unit(self) -> None:
-        self.found.update({language_of(tag) for tag, _ in self.unit})
+        self.found.update(self.unit.languages)
         self.wanted = self.wanted or self.two_languages()
         if self.wanted is None:
+            self.early.append(self.line)
             return
-        source, target = ([text for tag, text in self.unit if matches(wanted, tag)] for wanted in self.wanted)
-        if not source or not target:
+        self.ready += [Row(line, None, ("incomplete",)) for line in self.early]
+        del self.early[:]
+        source, target = map(self.unit.first.get, self.wanted)
+        if source is None or target is None:
             self.ready.append(Row(self.line, None, ("incomplete",)))
             return
         self.pairs += 1
-        self.ready.append(segment_row(self.line, source[0], target[0]))
-        self.ready += [Row(self.line, None, ("alternatives",))] * (len(source) + len(target) - 2)
+        self.ready.append(segment_row(self.line, source, target))
+        alternatives = sum(self.unit.texts[wanted] - 1 for wanted in self.wanted)
+        self.ready += [Row(self.line, None, ("alternatives",))] * alternatives
 
     def two_languages(self) -> Languages | None:
         """As soon as the second has been seen: the header's language, and the other."""

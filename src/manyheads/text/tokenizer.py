@@ -33,7 +33,8 @@ PACKED = "i"
 """32-bit numbers, as `array` calls them."""
 
 MOST_KNOWN = 200_000
-"""Words that are remembered, some 30 MB of them."""
+LONGEST_KNOWN = 100
+"""Words that are remembered, some 30 MB of them, and their characters at most: a line without spaces hardly comes again."""
 
 SURROGATE = re.compile(r"[\ud800-\udfff]")
 
@@ -132,9 +133,11 @@ class BytePairs:
     def pieces_of(self, words: set[str]) -> Mapping[str, bytes]:
         new = words - self.known.keys()
         found = self.cut(list(new)) if new else {}
-        if len(self.known) + len(found) <= MOST_KNOWN:
-            self.known.update(found)
-            return self.known
+        short = {word: ids for word, ids in found.items() if len(word) <= LONGEST_KNOWN}
+        if len(self.known) + len(short) <= MOST_KNOWN:
+            self.known.update(short)
+            if len(short) == len(found):
+                return self.known
         return {word: self.known[word] for word in words - new} | found
 
     def cut(self, words: list[str]) -> dict[str, bytes]:
