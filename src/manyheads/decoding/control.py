@@ -108,12 +108,16 @@ def guided_search(
 ) -> list[list[Hypothesis]]:
     """All scripts of a batch have the same beam."""
     alpha = search.length_penalty
-    if search.sample:
-        limits = [script.limit for script in scripts]
-        choose = GuidedChoice(scripts, draws(search, numbers, max(limits)))
-        return [[h] for h in decode_one_by_one(model, source, limits, alpha, choose)]
-    beam = beam_of(scripts[0], search)
-    return guided_beam(model, source, scripts, beam=beam, alpha=alpha, groups=groups_of(search))
+    try:
+        if search.sample:
+            limits = [script.limit for script in scripts]
+            choose = GuidedChoice(scripts, draws(search, numbers, max(limits)))
+            return [[h] for h in decode_one_by_one(model, source, limits, alpha, choose)]
+        beam = beam_of(scripts[0], search)
+        return guided_beam(model, source, scripts, beam=beam, alpha=alpha, groups=groups_of(search))
+    finally:
+        for script in scripts:
+            script.options_of.cache_clear()  # the scripts of many more sentences may be there
 
 
 def draws(search: Search, numbers: list[int], longest: int) -> Sampler:
