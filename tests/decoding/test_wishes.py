@@ -202,6 +202,17 @@ def test_what_never_may_be_and_is_where_parts_meet_is_named():
     assert one.unmet == ("b b",)
 
 
+def test_what_the_glossary_forbids_in_one_part_another_may_hold():
+    translator = build("characters", pieces=8)
+    terms = Glossary(must=(("cab", "b"), ("dad", "b")), never=(("bee", "b"),))
+    (one,) = translate(translator, ["bee a cab. dad fed"], Wishes(glossary=terms), max_length=1)
+    assert one.parts == 3
+    assert one.text.endswith(" b b")
+    assert one.unmet == ()
+    (one,) = translate(translator, ["bee a cab. dad fed"], Wishes(never=["b b"], glossary=terms), max_length=1)
+    assert one.unmet == ("b b",), "what is wished for the line holds for the line"
+
+
 def test_terms_are_those_of_the_source():
     terms = Glossary(must=(("bee", "bzz"), ("a bad", "ab")), never=(("bee", "a"),))
     translator = build(max_extra=16)
