@@ -103,7 +103,11 @@ def test_wishes_that_cannot_be_are_refused(capsys, monkeypatch, words, message):
 
 
 def test_all_faults_of_a_glossary_are_named(capsys, tmp_path):
-    (tmp_path / "terms.tsv").write_text("Hund\tdog\nKatze\n\t\nMaus\t!\na\tb\tc\n")
-    assert status("translate", "de-en", "--glossary", str(tmp_path / "terms.tsv")) == 2
-    assert "source term TAB target term, got" in (said := capsys.readouterr().err)
-    assert "lines 2, 4, 5" in said
+    path = tmp_path / "terms.tsv"
+    path.write_text(f"Hund\tdog\nKatze\n\t\nMaus\t !\na\tb\tc\nRad\t!{'x' * 201}\nHaus\t\ufffd\nBaum\t{'x' * 200}\n")
+    assert status("translate", "de-en", "--glossary", str(path)) == 2
+    assert f"{path}: 5 faults" in (said := capsys.readouterr().err)
+    for number in (2, 4, 5):
+        assert f"source term TAB target term, got {path}, line {number}\n" in said
+    assert f"{path}, line 6: a phrase has at most 200 characters, got 201" in said
+    assert f"{path}, line 7: a phrase must be Unicode" in said
