@@ -57,9 +57,12 @@ def test_what_cannot_be_is_named_and_counted(translate):
     (line,), said = translate("--must", "a very long phrase indeed", "--max-length", "4", "--json")
     assert json.loads(line)["unmet"] == ["a very long phrase indeed"]
     assert "1 line without something that was wished for" in said
-    (line,), said = translate("--json")
-    assert "unmet" not in json.loads(line)
-    assert json.loads(line)["looped"] is False
+    for words in ([], ["--max-length", "9"]):
+        (line,), said = translate("--json", *words)
+        assert "unmet" not in json.loads(line), "nothing was wished for"
+        assert json.loads(line)["looped"] is False
+    (line,), said = translate("--json", "--prefix", "A")
+    assert json.loads(line)["unmet"] == []
 
 
 def test_alternatives_and_diverse_outputs_are_ranked(translate):
