@@ -57,9 +57,12 @@ def test_what_cannot_be_is_named_and_counted(translate):
     (line,), said = translate("--must", "a very long phrase indeed", "--max-length", "4", "--json")
     assert json.loads(line)["unmet"] == ["a very long phrase indeed"]
     assert "1 line without something that was wished for" in said
-    (line,), said = translate("--json")
-    assert "unmet" not in json.loads(line)
-    assert json.loads(line)["looped"] is False
+    for words in ([], ["--max-length", "9"]):
+        (line,), said = translate("--json", *words)
+        assert "unmet" not in json.loads(line), "nothing was wished for"
+        assert json.loads(line)["looped"] is False
+    (line,), said = translate("--json", "--prefix", "A")
+    assert json.loads(line)["unmet"] == []
 
 
 def test_alternatives_and_diverse_outputs_are_ranked(translate):
@@ -103,7 +106,11 @@ def test_wishes_that_cannot_be_are_refused(capsys, monkeypatch, words, message):
 
 
 def test_all_faults_of_a_glossary_are_named(capsys, tmp_path):
-    (tmp_path / "terms.tsv").write_text("Hund\tdog\nKatze\n\t\nMaus\t!\na\tb\tc\n")
-    assert status("translate", "de-en", "--glossary", str(tmp_path / "terms.tsv")) == 2
-    assert "source term TAB target term, got" in (said := capsys.readouterr().err)
-    assert "lines 2, 4, 5" in said
+    path = tmp_path / "terms.tsv"
+    path.write_text(f"Hund\tdog\nKatze\n\t\nMaus\t !\na\tb\tc\nRad\t!{'x' * 201}\nHaus\t\ufffd\nBaum\t{'x' * 200}\n")
+    assert status("translate", "de-en", "--glossary", str(path)) == 2
+    assert f"{path}: 5 faults" in (said := capsys.readouterr().err)
+    for number in (2, 4, 5):
+        assert f"source term TAB target term, got {path}, line {number}\n" in said
+    assert f"{path}, line 6: a phrase has at most 200 characters, got 201" in said
+    assert f"{path}, line 7: a phrase must be Unicode" in said

@@ -1,7 +1,9 @@
 """`manyheads translate`: one line in, one line out, whatever is in it."""
 
 import json
+import os
 import random
+import stat
 import subprocess
 import sys
 
@@ -10,6 +12,7 @@ import pytest
 from cli.command import status
 from manyheads import Translator
 from manyheads.modelfolder import bundled
+from manyheads.text.lines import read_lines
 
 ODD = ["Guten Tag!", "", "   ", "Ja.\u2028Nein.", "\t", "Nein\x00!", "a\rb", "\u0085", "Gute Nacht!", "\x0c", "😀", ""]
 
@@ -42,6 +45,40 @@ def test_a_file_in_a_file_out_and_no_newline_at_the_end(tmp_path, capsysbinary):
     (tmp_path / "in").write_text("Guten Tag!\nGute Nacht!")
     assert translate(capsysbinary, "--input", str(tmp_path / "in"), "--output", str(tmp_path / "out")) == ""
     assert len((tmp_path / "out").read_bytes().split(b"\n")) == 3
+
+
+def test_the_input_may_be_the_output_and_a_bad_line_leaves_all_as_it_was(tmp_path, capsysbinary):
+    path = tmp_path / "text"
+    path.write_bytes(bad := b"Guten Tag!\nM\xfcller\n")
+    assert status("translate", "de-en", "--device", "cpu", "--input", str(path), "--output", str(path)) == 2
+    assert b"line 2" in capsysbinary.readouterr().err
+    assert path.read_bytes() == bad
+    assert os.listdir(tmp_path) == ["text"]
+    path.write_text("Guten Tag!\nGute Nacht!\n")
+    printed = translate(capsysbinary, "--input", str(path))
+    translate(capsysbinary, "--input", str(path), "--output", str(path))
+    assert path.read_text() == printed
+    assert os.listdir(tmp_path) == ["text"]
+
+
+@pytest.mark.parametrize("name", ["out.gz", "out.zst"])
+def test_an_output_is_packed_as_its_name_says(tmp_path, capsysbinary, name):
+    (tmp_path / "in").write_text("Guten Tag!\n")
+    translate(capsysbinary, "--input", str(tmp_path / "in"), "--output", str(tmp_path / name))
+    assert not (tmp_path / name).read_bytes().startswith(b"Good")
+    assert list(read_lines(str(tmp_path / name))) == [
+        translate(capsysbinary, "--input", str(tmp_path / "in")).strip().encode()
+    ]
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path, capsysbinary):
+    (tmp_path / "in").write_text("Guten Tag!\n")
+    os.mkfifo(tmp_path / "pipe")
+    reader = subprocess.Popen(["cat", str(tmp_path / "pipe")], stdout=subprocess.PIPE, text=True)
+    translate(capsysbinary, "--input", str(tmp_path / "in"), "--output", str(tmp_path / "pipe"))
+    assert reader.communicate(timeout=60)[0] == translate(capsysbinary, "--input", str(tmp_path / "in"))
+    assert sorted(os.listdir(tmp_path)) == ["in", "pipe"]
+    assert stat.S_ISFIFO(os.stat(tmp_path / "pipe").st_mode)
 
 
 def test_n_best_lines(tmp_path, capsysbinary):

@@ -1,5 +1,8 @@
 """Minimum Bayes risk: chrF as sacreBLEU has it, and the sample that agrees most, found the slow way."""
 
+import random
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,6 +35,17 @@ def test_agreement_is_the_mean_over_all_others(texts):
         assert found == pytest.approx(sum(others) / len(others), abs=1e-9)
 
 
+def test_memory_grows_with_the_texts():
+    """… not with texts times all n-grams: of 100 texts that share little, these are 100 times as much."""
+    rng = random.Random(0)
+    texts = ["".join(rng.choices("abcdefgh", k=1_000)) for _ in range(100)]
+    tracemalloc.start()
+    pairwise_chrf(texts)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 200 * 100 * 1_000
+
+
 def samples(translator, seed, **options):
     return [one.text for one in translator.translate(LINES, translator.search(sample=True, seed=seed, **options))]
 
@@ -47,6 +61,21 @@ def test_the_one_that_agrees_most_is_chosen_among_the_samples_of_the_seeds(optio
             scores = agreement(texts)
             assert one.text == texts[int(scores.argmax())]
             assert one.score == pytest.approx(scores.max())
+
+
+def test_the_more_samples_the_fewer_lines_at_a_time(monkeypatch):
+    translator, sizes = build(), []
+    translate = translator.translate_block
+    monkeypatch.setattr(
+        translator, "translate_block", lambda lines, *given: sizes.append(len(lines)) or translate(lines, *given)
+    )
+    monkeypatch.setattr("manyheads.decoding.bayes.HELD", 12)
+    list(translate_by_agreement(translator, LINES, 4, translator.search(sample=True)))
+    assert max(sizes) == 3
+    sizes.clear()
+    monkeypatch.setattr("manyheads.decoding.bayes.HELD_CHARACTERS", 4)
+    list(translate_by_agreement(translator, LINES, 4, translator.search(sample=True)))
+    assert max(sizes) == 2, "a blank one and one of some characters"
 
 
 def test_seeds_begin_again_after_the_last():

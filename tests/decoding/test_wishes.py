@@ -1,5 +1,7 @@
 """Wishes come true: whatever an untrained model would rather say, in every search, with every tokenizer."""
 
+from contextlib import nullcontext
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -155,6 +157,28 @@ def test_lines_without_wishes_are_searched_as_if_no_line_had_any(search):
     assert all(one.text.startswith("b") for one in mixed[1::2])
 
 
+@pytest.mark.parametrize("search", [{"sample": True}, {"beam": 3}], ids=str)
+@pytest.mark.parametrize("breaks", [False, True])
+def test_scripts_keep_no_tables_after_their_search(search, breaks, monkeypatch):
+    """A block has thousands of scripts, and a table has a row for every piece."""
+    translator, made, filled = build(), [], 0
+    script, step = translator.script, translator.model.step
+
+    def watched(*given):
+        nonlocal filled
+        filled = max(filled, *(one.options_of.cache_info().currsize for one in made))
+        if breaks and filled > 1:
+            raise KeyboardInterrupt
+        return step(*given)
+
+    monkeypatch.setattr(translator, "script", lambda *given: made.append(one := script(*given)) or one)
+    monkeypatch.setattr(translator.model, "step", watched)
+    with pytest.raises(KeyboardInterrupt) if breaks else nullcontext():
+        translate(translator, LINES, Wishes(never=["b"]), **search)
+    assert filled > 1
+    assert [one.options_of.cache_info().currsize for one in made] == [0] * len(LINES)
+
+
 # ── parts and terms ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -176,6 +200,17 @@ def test_what_never_may_be_and_is_where_parts_meet_is_named():
     (one,) = translate(translator, ["bee a cab. dad fed"], Wishes(never=["b b"], glossary=everywhere), max_length=1)
     assert one.text == "b b b"
     assert one.unmet == ("b b",)
+
+
+def test_what_the_glossary_forbids_in_one_part_another_may_hold():
+    translator = build("characters", pieces=8)
+    terms = Glossary(must=(("cab", "b"), ("dad", "b")), never=(("bee", "b"),))
+    (one,) = translate(translator, ["bee a cab. dad fed"], Wishes(glossary=terms), max_length=1)
+    assert one.parts == 3
+    assert one.text.endswith(" b b")
+    assert one.unmet == ()
+    (one,) = translate(translator, ["bee a cab. dad fed"], Wishes(never=["b b"], glossary=terms), max_length=1)
+    assert one.unmet == ("b b",), "what is wished for the line holds for the line"
 
 
 def test_terms_are_those_of_the_source():

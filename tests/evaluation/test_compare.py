@@ -5,6 +5,7 @@ import random
 import pytest
 
 from manyheads import OptionError, compare
+from manyheads.cli.compare import show
 from manyheads.evaluation.compare import compare_outputs, largest_differences
 from manyheads.evaluation.scores import score_outputs
 
@@ -97,3 +98,11 @@ def test_the_largest_differences_come_first_and_once():
 def test_one_model_is_no_comparison():
     with pytest.raises(OptionError, match="of two models or more, got 1"):
         compare(["de-en"], ["nowhere.tsv"])
+
+
+def test_models_are_shown_by_the_names_they_have(pairs, capsys):
+    """[b] is no bold type."""
+    texts = outputs(pairs[:9], 0.3, 1)
+    show(compare_outputs(pairs[:9], {"run[b]": texts, "[/]": texts}, symbols=False))
+    rows = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:3]]
+    assert rows == ["run[b]", "[/]"]

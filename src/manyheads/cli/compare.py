@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from manyheads.cli.options import Device, Files, Json, Out, Whole, say
 from manyheads.errors import OptionError
@@ -79,7 +80,7 @@ def show(found: Any) -> None:
         table.add_column("p", justify="right", no_wrap=True)
     for row, model in enumerate(found.models):
         figures = [figures[row] for figures in found.metrics.values()]
-        table.add_row(model, *(cell for one in figures for cell in cells(one)))
+        table.add_row(Text(model), *(cell for one in figures for cell in cells(one)))
     Out().print(table)
     for name, signature in found.signatures.items():
         print(f"{NAMES[name]}: {signature}")  # noqa: T201

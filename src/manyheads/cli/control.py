@@ -65,7 +65,7 @@ def wishes_of_lines(control: Control) -> "Wishes | Iterator[Wishes]":
 
 
 def line_by_line(wishes: "Wishes", path: File) -> "Iterator[Wishes]":
-    from manyheads.cli.translate import read_texts
+    from manyheads.text.lines import read_texts
 
     for prefix in read_texts(path):
         yield replace(wishes, prefix=prefix if prefix.strip() else "")

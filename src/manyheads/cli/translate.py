@@ -4,8 +4,9 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Any, TextIO
 
 from cyclopts import Parameter
@@ -14,7 +15,7 @@ from manyheads.cli.align import choose_reading
 from manyheads.cli.control import NO_CONTROL, Control, search_options, wishes_of_lines
 from manyheads.cli.options import AlignHead, Device, File, Json, Models, Whole, load_models, say
 from manyheads.decoding.links import moses
-from manyheads.errors import InputError, OptionError, SaveError
+from manyheads.errors import OptionError, SaveError
 
 __all__ = ["translate"]
 
@@ -58,7 +59,7 @@ def translate(
     input
         A file, plain, gzip or zstd; - is standard input, which is answered line by line if someone types it.
     output
-        A file; - is standard output.
+        A file, packed if its name ends with .gz or .zst; - is standard output.
     beam
         Hypotheses kept at each step, 1 = greedy (default: what the recipe says).
     length_penalty
@@ -100,7 +101,7 @@ def translate(
     translator = load_models(model, others, device)
     search = translator.search(**{name: value for name, value in options.items() if value is not None})
     reading = choose_reading(model, translator, align_head) if align or align_head else None
-    run(translator, search, input, output, wishes if control != NO_CONTROL else None, as_json, mbr, reading)
+    run(translator, search, input, output, wishes, as_json, mbr, reading)
 
 
 def run(
@@ -108,10 +109,11 @@ def run(
 ) -> None:
     from manyheads.decoding.bayes import translate_by_agreement
     from manyheads.decoding.translator import CHUNK, Translation
+    from manyheads.text.lines import read_texts
 
     chunk = 1 if source == "-" and sys.stdin.isatty() else CHUNK  # whoever types waits for an answer
     lines = read_texts(source)
-    how: dict[str, Any] = {"chunk": chunk, "align": reading} | ({} if wishes is None else {"wishes": wishes})
+    how: dict[str, Any] = {"chunk": chunk, "align": reading, "wishes": wishes}
     found = (
         translator.translate(lines, search, **how)
         if mbr is None
@@ -120,16 +122,16 @@ def run(
 
     def show(number: int, line: Translation) -> str:
         if as_json:
-            return json.dumps(as_object(line, search.outputs, reading, wished=wishes is not None), ensure_ascii=False)
+            return json.dumps(as_object(line, search.outputs, reading, wished=bool(wishes)), ensure_ascii=False)
         if search.outputs == 1:
             return line.text + aligned(line.n_best[0])
         ranked = enumerate(line.n_best, 1)
         return "\n".join(f"{number}\t{rank}\t{one.score:.4f}\t{one.text}{aligned(one)}" for rank, one in ranked)
 
     parts = truncated = looped = unmet = 0
-    with open_output(output) as file:
+    with open_output(output, flush=chunk == 1) as write:
         for number, line in enumerate(found, 1):
-            print(show(number, line), file=file, flush=chunk == 1)
+            write(show(number, line))
             parts, truncated = parts + (line.parts > 1), truncated + line.truncated
             looped, unmet = looped + line.looped, unmet + bool(line.unmet)
     say(parts, "too long for one pass, translated in parts")
@@ -158,32 +160,32 @@ def as_alternative(one: Any) -> dict[str, Any]:
     return found if one.alignment is None else {**found, "alignment": one.alignment}
 
 
-def read_texts(path: str) -> Iterator[str]:
-    from manyheads.text.lines import MAX_LINE, decode_line, read_lines
+@contextmanager
+def open_output(path: str, flush: bool) -> Iterator[Callable[[str], object]]:
+    """Takes lines. A file is replaced when all of them are written: the input may be the same file."""
+    from manyheads.text.output import line_writer
 
-    for number, line in enumerate(read_lines(path, 64 * MAX_LINE), 1):
-        if line is None:
-            raise InputError(f"a line must have at most {64 * MAX_LINE:,} bytes, got {path}, line {number}")
-        yield decode_line(line, path, number)
+    if path != "-" and (os.path.isfile(path) or not os.path.exists(path)):
+        with line_writer(path) as write:
+            yield write
+        return
+    with standard_output() if path == "-" else open_device(path) as file:
+        yield partial(print, file=file, flush=flush)
 
 
 @contextmanager
-def open_output(path: str) -> Iterator[TextIO]:
-    """Standard output, or a file that is replaced when all of it is written: the input may be the same file."""
-    if path == "-":
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(
-                encoding="utf-8", errors="strict"
-            )  # as what goes in, whatever the terminal is set to
-        yield sys.stdout
-        sys.stdout.flush()
-        return
-    plain = not os.path.exists(path) or os.path.isfile(path)
-    place = f"{path}.writing" if plain else path
+def standard_output() -> Iterator[TextIO]:
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="strict")  # as what goes in, whatever the terminal is set to
+    yield sys.stdout
+    sys.stdout.flush()
+
+
+@contextmanager
+def open_device(path: str) -> Iterator[TextIO]:
+    """A pipe or a device is not replaced; whoever types and reads there waits for an answer."""
     try:
-        with open(place, "w", encoding="utf-8", newline="\n") as file:
+        with open(path, "w", encoding="utf-8", newline="\n") as file:
             yield file
-        if plain:
-            os.replace(place, path)
     except OSError as error:
         raise SaveError(f"{path} could not be written: {error.strerror}") from None

@@ -23,6 +23,9 @@ __all__ = ["agreement", "translate_by_agreement"]
 MOST = 1_000
 SEEDS = 2**32
 
+HELD, HELD_CHARACTERS = 1 << 17, 1 << 24
+"""Samples in memory: of 1,000 those of 131 lines, or of lines of 16,777 characters together. They still fill batches."""
+
 
 def translate_by_agreement(
     translator: Translator,
@@ -44,7 +47,8 @@ def translate_by_agreement(
         raise OptionError("agreement is between samples: set sample")
     searches = [replace(search, seed=(search.seed + n) % SEEDS) for n in range(samples)]
     each, first = (repeat(wishes) if isinstance(wishes, Wishes) else iter(wishes)), 0
-    for block in blocks(lines, chunk, CHUNK_CHARACTERS):
+    chunk, characters = min(chunk, HELD // samples), min(CHUNK_CHARACTERS, HELD_CHARACTERS // samples)
+    for block in blocks(lines, chunk, characters):
         wished = take_wishes(each, len(block))
         drawn = [translator.translate_block(block, one, first, wished, align) for one in searches]
         yield from map(most_agreed, zip(*drawn, strict=True))

@@ -8,6 +8,7 @@ from math import ceil
 from jaxtyping import Int
 from torch import Tensor
 
+from manyheads.decoding.glossary import Glossary
 from manyheads.decoding.greedy import Sampler, decode_one_by_one
 from manyheads.decoding.guided import Groups, GuidedChoice, guided_beam
 from manyheads.decoding.hypothesis import Hypothesis
@@ -53,16 +54,19 @@ def wishes_of_parts(wishes: Wishes, parts: Sequence[str], is_word: IsWord) -> li
 
 
 def add_terms(part: Wishes, line: Wishes, source: str, is_word: IsWord) -> Wishes:
+    """What the glossary forbids here alone stays with the part as its glossary: other parts may hold it."""
     if not line.glossary:
         return part
     must, never = line.glossary.asked_by(source, is_word)
-    return replace(part, must=(*part.must, *must), never=(*part.never, *never))
+    here_alone = Glossary(never=tuple((source, phrase) for phrase in never if phrase not in line.never))
+    return replace(part, must=(*part.must, *must), never=(*part.never, *never), glossary=here_alone)
 
 
 def unmet(scripts: Scripts, wishes: Sequence[Wishes], parts: Sequence[str], whole: str) -> tuple[str, ...]:
     """What parts lack of what they must hold; and what must never be in a line, but is where its parts meet."""
-    lacking = [p for wish, text in zip(wishes, parts, strict=True) for p in scripts.lacking(wish, text)]
-    there = [phrase for wish in wishes for phrase in wish.never if scripts.appears(phrase, whole)]
+    both = list(zip(wishes, parts, strict=True))
+    lacking = [phrase for wish, text in both for phrase in scripts.lacking(wish, text)]
+    there = [phrase for wish, text in both for phrase in scripts.forbidden(wish, text, whole)]
     return tuple(dict.fromkeys(lacking + there))
 
 
@@ -108,12 +112,16 @@ def guided_search(
 ) -> list[list[Hypothesis]]:
     """All scripts of a batch have the same beam."""
     alpha = search.length_penalty
-    if search.sample:
-        limits = [script.limit for script in scripts]
-        choose = GuidedChoice(scripts, draws(search, numbers, max(limits)))
-        return [[h] for h in decode_one_by_one(model, source, limits, alpha, choose)]
-    beam = beam_of(scripts[0], search)
-    return guided_beam(model, source, scripts, beam=beam, alpha=alpha, groups=groups_of(search))
+    try:
+        if search.sample:
+            limits = [script.limit for script in scripts]
+            choose = GuidedChoice(scripts, draws(search, numbers, max(limits)))
+            return [[h] for h in decode_one_by_one(model, source, limits, alpha, choose)]
+        beam = beam_of(scripts[0], search)
+        return guided_beam(model, source, scripts, beam=beam, alpha=alpha, groups=groups_of(search))
+    finally:
+        for script in scripts:
+            script.options_of.cache_clear()  # the scripts of many more sentences may be there
 
 
 def draws(search: Search, numbers: list[int], longest: int) -> Sampler:

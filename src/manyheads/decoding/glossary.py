@@ -1,10 +1,12 @@
 """How terms are to be translated, and how not: `source term TAB target term`, `source term TAB !target term`."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from manyheads.decoding.wishes import check_phrase
 from manyheads.decoding.words import IsWord, appears
 from manyheads.errors import InputError
+from manyheads.text.counts import Faults
 from manyheads.text.lines import decode_line, read_lines
 
 __all__ = ["Glossary", "read_glossary"]
@@ -34,37 +36,37 @@ class Glossary:
 
 def read_glossary(path: str) -> Glossary:
     """From a TSV file, plain or packed. All faults are named at once; blank lines are none."""
-    terms, faults = [], []
+    terms, faults = [], Faults(path)
     for number, line in enumerate(read_lines(path), 1):
-        columns = [] if line is None else decode_line(line, path, number).split("\t")
-        if len(columns) == 2 and columns[0].strip() and columns[1].removeprefix("!").strip():
-            terms.append((columns[0].strip(), columns[1].strip()))
-        elif line is None or line.strip():
-            faults.append(number)
-    if faults:
+        try:
+            if line is None or line.strip():
+                terms.append(read_term(line, path, number))
+        except InputError as fault:
+            faults.add(fault)
+    faults.refuse()
+    return glossary(terms)
+
+
+def read_term(line: bytes | None, path: str, number: int) -> tuple[str, str]:
+    columns = [] if line is None else [column.strip() for column in decode_line(line, path, number).split("\t")]
+    if len(columns) != 2 or not columns[0] or not without_mark(columns[1]):
         raise InputError(
-            f"a line of a glossary must be: source term TAB target term, got {path}, {in_words(faults)}",
+            f"a line of a glossary must be: source term TAB target term, got {path}, line {number}",
             hint="a target term after ! must not appear",
         )
-    return glossary(terms)
+    try:
+        check_phrase(without_mark(columns[1]))
+    except InputError as fault:
+        raise InputError(f"{path}, line {number}: {fault.message}", fault.hint) from None
+    return columns[0], columns[1]
+
+
+def without_mark(target: str) -> str:
+    return target.removeprefix("!").strip()
 
 
 def glossary(terms: Iterable[tuple[str, str]]) -> Glossary:
     must, never = [], []
     for source, target in dict.fromkeys(terms):
-        if target.startswith("!"):
-            never.append((source, target[1:].strip()))
-        else:
-            must.append((source, target))
+        (never if target.startswith("!") else must).append((source, without_mark(target)))
     return Glossary(tuple(must), tuple(never))
-
-
-def in_words(numbers: list[int]) -> str:
-    return "".join(spelt(numbers))
-
-
-def spelt(numbers: list[int]) -> Iterator[str]:
-    yield "line " if len(numbers) == 1 else "lines "
-    yield ", ".join(map(str, numbers[:10]))
-    if len(numbers) > 10:
-        yield f" and {len(numbers) - 10} more"

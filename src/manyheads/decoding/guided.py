@@ -68,8 +68,6 @@ def guided_beam(
     limits = [unit.script.limit for unit in units]
     source = source.repeat_interleave(groups.count, 0)
     found = beam_search(model, source, limits, beam=beam, alpha=alpha, follow=Guide(units, groups))
-    for script in scripts:
-        script.options_of.cache_clear()  # the scripts of many more sentences may be there
     if groups.count == 1:
         return found
     return [best_of_each(found[n : n + groups.count], not groups.fork) for n in range(0, len(found), groups.count)]

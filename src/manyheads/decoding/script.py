@@ -77,6 +77,11 @@ class Scripts:
         missing = [phrase for phrase in wishes.must if not self.appears(phrase, text)]
         return missing if text.startswith(wishes.prefix) else [*missing, wishes.prefix]
 
+    def forbidden(self, wishes: Wishes, part: str, whole: str) -> list[str]:
+        """What should not be there and is: in the part if the glossary says so, else in the whole line."""
+        terms = {target for _, target in wishes.glossary.never} if wishes.glossary else set()
+        return [phrase for phrase in wishes.never if self.appears(phrase, part if phrase in terms else whole)]
+
     def can_appear(self, wishes: Wishes) -> list[str]:
         """What must appear, without what must never; a phrase that is in another comes after it."""
         free = [p for p in wishes.must if not any(self.appears(never, p) for never in wishes.never)]

@@ -1,12 +1,15 @@
 """What an output must begin with, hold, and never hold."""
 
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
-from manyheads.decoding.glossary import Glossary
 from manyheads.errors import InputError, OptionError, brief
 from manyheads.text.tokenizer import check_line
 
-__all__ = ["NO_WISHES", "Wishes"]
+if TYPE_CHECKING:
+    from manyheads.decoding.glossary import Glossary
+
+__all__ = ["NO_WISHES", "Wishes", "check_phrase"]
 
 LONGEST_PHRASE = 200
 
@@ -28,7 +31,7 @@ class Wishes:
     prefix: str = ""
     must: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
-    glossary: Glossary | None = None
+    glossary: "Glossary | None" = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.prefix, str):

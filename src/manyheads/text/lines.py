@@ -16,10 +16,12 @@ import zstandard
 
 from manyheads.errors import InputError
 
-__all__ = ["MAX_LINE", "decode_line", "looks_like_utf16", "open_text", "read_lines"]
+__all__ = ["MAX_LINE", "decode_line", "looks_like_utf16", "open_text", "read_lines", "read_texts"]
 
 MAX_LINE = 1 << 20
 """Bytes. A longer line is no sentence; it is skipped, never held in memory."""
+
+LONGEST_TEXT = 64 * MAX_LINE
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -150,6 +152,14 @@ class Unzstd(io.RawIOBase):
 
 
 # ── text ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_texts(path: str) -> Iterator[str]:
+    """Every line as text. Here a line may be a whole book, but not more: none may be left out."""
+    for number, line in enumerate(read_lines(path, LONGEST_TEXT), 1):
+        if line is None:
+            raise InputError(f"a line must have at most {LONGEST_TEXT:,} bytes, got {path}, line {number}")
+        yield decode_line(line, path, number)
 
 
 def decode_line(line: bytes, path: str, number: int) -> str:
