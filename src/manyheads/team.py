@@ -16,6 +16,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.rendezvous import rendezvous
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
@@ -26,6 +27,7 @@ __all__ = ["ALONE", "Processes", "Team", "gathered", "like", "whole"]
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 
+RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 TORCHRUN = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
 """What it tells each process; some schedulers set one or the other of them for purposes of their own."""
 
@@ -41,7 +43,7 @@ class Team:
     @property
     def restarted(self) -> bool:
         """Did torchrun start it again, because something died?"""
-        return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
+        return int(os.environ.get(RESTARTS, 0)) > 0
 
     @property
     def first(self) -> bool:
@@ -198,8 +200,7 @@ def gathered() -> Iterator[Team]:
     if not TORCHRUN.issubset(os.environ) or int(os.environ["WORLD_SIZE"]) == 1:
         yield ALONE
         return
-    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-    dist.init_process_group(backend, timeout=PATIENCE)
+    join_others()
     team = Processes()
     try:
         yield team
@@ -209,6 +210,15 @@ def gathered() -> Iterator[Team]:
         raise TrainingError(f"process {team.rank} lost contact with the others; what was saved is untouched") from None
     finally:
         dist.destroy_process_group()
+
+
+def join_others() -> None:
+    """Processes find each other through a store that outlives them. Each time that torchrun starts them they have a part of
+    it of their own: they would else find the addresses of the dead."""
+    store, rank, size = next(rendezvous("env://", timeout=PATIENCE))
+    mine = dist.PrefixStore(f"start-{os.environ.get(RESTARTS, 0)}", store)
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    dist.init_process_group(backend, store=mine, rank=rank, world_size=size, timeout=PATIENCE)
 
 
 def lost(error: RuntimeError) -> bool:
