@@ -53,7 +53,7 @@ def manyheads(*words, **options):
         (["clean", "a.tsv", "--out", "b.tsv", "--removed", "b.tsv"], "what is written must differ", ""),
         (["clean", "a.tsv", "--out", "b.jsonl"], "--out takes a TSV file, or a source file and a target file", ""),
         (["clean", "a.tsv", "--out", "b", "c", "d"], "got b c d", "--out clean.tsv"),
-        (["clean", "a.tsv:2", "--out", "b.tsv"], "every pair once, got a weight on a.tsv", ""),
+        (["clean", "a.tsv:2", "--out", "b.tsv"], "a weight is for training, got 'a.tsv:2' for data clean", ""),
         (["clean", "b", "--out", "a.tsv", "--drop", "seen", "--against", "a.tsv"], "got a.tsv twice", ""),
         (["clean", "b", "--out", "c", "--removed", "a.tsv", "--drop", "seen", "--against", "a.tsv"], "a.tsv twice", ""),
         (

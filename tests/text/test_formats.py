@@ -480,3 +480,23 @@ def test_the_recipe_says_how_files_are_read():
         DataConfig(source="de")
     with pytest.raises(ValueError, match="did you mean 'skip'"):
         DataConfig(bad_lines="skipp")
+
+
+def test_po_is_turned_round_if_its_translations_are_the_source(tmp_path):
+    path = tmp_path / "a.po"
+    path.write_text(
+        'msgid ""\nmsgstr "Language: de_AT\\n"\n\nmsgid "Open"\nmsgstr "Öffnen"\n\nmsgid "Close"\nmsgstr "Zu"\n'
+    )
+    assert [pair for _, pair in read(str(path))[0]] == [("Open", "Öffnen"), ("Close", "Zu")]
+    assert [pair for _, pair in read(str(path), ReadOptions("en", "de"))[0]] == [("Open", "Öffnen"), ("Close", "Zu")]
+    assert [pair for _, pair in read(str(path), ReadOptions("de", "en"))[0]] == [("Öffnen", "Open"), ("Zu", "Close")]
+
+
+def test_a_segment_in_a_code_hides_no_other_unit(tmp_path):
+    path, unit = (
+        tmp_path / "a.tmx",
+        '<tu><tuv xml:lang="de"><seg>{}</seg></tuv><tuv xml:lang="en"><seg>B</seg></tuv></tu>',
+    )
+    units = unit.format("A <ph>x<sub><seg>y</seg></sub></ph>") + unit.format("Drei")
+    path.write_text(f'<tmx version="1.4"><header srclang="de"/><body>{units}</body></tmx>')
+    assert read(str(path))[0][-1][1] == ("Drei", "B")

@@ -89,8 +89,6 @@ def check_outputs(places: Sequence[str], corpora: Sequence[Corpus], against: Seq
         )
     if standard := [name for name in places if name in STANDARD_INPUT]:
         raise OptionError(f"--out and --removed take files to write, got {standard[0]}, which is standard input")
-    if weighted := [corpus for corpus in corpora if corpus.weight != 1]:
-        raise OptionError(f"a clean corpus has every pair once, got a weight on {weighted[0]}")
     refuse_twice(places, files_of([*corpora, *against]))
 
 

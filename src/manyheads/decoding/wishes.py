@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_WISHES", "Wishes", "check_phrase"]
 
-LONGEST_PHRASE = 200
+LONGEST_PHRASE, LONGEST_PREFIX, MOST_PHRASES = 200, 1_000, 100
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,21 @@ class Wishes:
     def __post_init__(self) -> None:
         if not isinstance(self.prefix, str):
             raise OptionError(f"a prefix must be text, got {brief(self.prefix)}")
-        check_line(self.prefix)
+        if len(check_line(self.prefix)) > LONGEST_PREFIX:
+            raise InputError(f"a prefix has at most {LONGEST_PREFIX:,} characters, got {len(self.prefix):,}")
+        if self.glossary is not None and not hasattr(self.glossary, "asked_by"):
+            raise OptionError(
+                f"a glossary is a Glossary, got {brief(self.glossary)}",
+                hint="read_glossary(path) reads one from a file",
+            )
         for name in ("must", "never"):
             phrases = getattr(self, name)
             if isinstance(phrases, str) or not isinstance(phrases, (tuple, list)):
                 raise OptionError(f"{name} takes phrases, got {brief(phrases)}", hint=f"{name}=[{brief(phrases)}]")
+            if len(phrases) > MOST_PHRASES:
+                raise OptionError(
+                    f"a line has at most {MOST_PHRASES} phrases of a kind, got {len(phrases):,} for {name}"
+                )
             object.__setattr__(self, name, tuple(dict.fromkeys(map(check_phrase, phrases))))
 
     def __bool__(self) -> bool:

@@ -20,7 +20,7 @@ def line_writer(path: str) -> Iterator[Callable[[str], object]]:
     plain = not os.path.exists(path) or os.path.isfile(path)
     real = os.path.realpath(path)  # a link stays a link: /dev/stdout is one, to a file if output goes to a file
     folder, name = os.path.split(real)
-    place = os.path.join(folder, f".{name}.writing") if plain else path
+    place = os.path.join(folder, f".{name}.{os.getpid()}.writing") if plain else path
     try:
         with open(place, "wb") as file:
             with packed(file, path) as packing:

@@ -2,6 +2,7 @@
 
 Of an entry with plurals the first form goes with `msgid` and the others with `msgid_plural`; an only form, which stands for
 every number, goes with `msgid_plural`. The header is no pair. What is fuzzy, obsolete or not translated is counted.
+If the header says that the translations are in the language that is to be the source, pairs are turned round.
 """
 
 import re
@@ -18,6 +19,7 @@ KEYWORD = re.compile(r"(msgctxt|msgid|msgid_plural|msgstr(?:\[\d{1,3}\])?)\s+(?=
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"\s*')
 ESCAPE = re.compile(r"((?:\\[0-7]{1,3}|\\x[0-9a-fA-F]{1,2})+)|\\(.)", re.DOTALL)
 LETTERS = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+LANGUAGE = re.compile(r"^Language: *([A-Za-z_@-]+)", re.MULTILINE)
 CHARSET = re.compile(r"charset=([^\s;]+)", re.IGNORECASE)
 READABLE = {"utf-8", "utf8", "us-ascii", "ascii", "charset"}  # a template that nobody filled in says CHARSET
 
@@ -41,6 +43,10 @@ class Entry:
     def is_whole(self) -> bool:
         return any(keyword.startswith("msgstr") for keyword in self.strings)
 
+    @property
+    def is_header(self) -> bool:
+        return self.text("msgid") == "" and "msgctxt" not in self.strings
+
     def ends_before(self, line: bytes) -> bool:
         if not self.strings and not self.bad:
             return False
@@ -58,10 +64,11 @@ class Entry:
 
 
 def read_po(path: str, reading: ReadOptions) -> Iterator[Row]:
-    entry = Entry()
+    entry, turned = Entry(), False
     for number, line in enumerate(read_lines(path), 1):
         if line is not None and entry.ends_before(line):
-            yield from rows_of(entry, path)
+            turned |= entry.is_header and into_source(entry.text("msgstr") or "", reading)
+            yield from map(turn, rows_of(entry, path)) if turned else rows_of(entry, path)
             entry = Entry()
         if line is not None and line.startswith(b"#~ msgid "):
             entry.fuzzy &= bool(entry.strings)  # a flag above it was its own
@@ -69,7 +76,23 @@ def read_po(path: str, reading: ReadOptions) -> Iterator[Row]:
         else:
             read_line(line, entry, path, number, reading)
     if entry.strings or entry.bad:
-        yield from rows_of(entry, path)
+        yield from map(turn, rows_of(entry, path)) if turned else rows_of(entry, path)
+
+
+def into_source(header: str, reading: ReadOptions) -> bool:
+    """Are the translations in the language that is to be the source?"""
+    language = LANGUAGE.search(header)
+    return bool(language and reading.source and same_language(language[1], reading.source))
+
+
+def same_language(one: str, other: str) -> bool:
+    """ "de" and "de_AT" are."""
+    first, second = (name.lower().replace("-", "_").partition("_")[0] for name in (one, other))
+    return first == second
+
+
+def turn(row: Row) -> Row:
+    return row._replace(pair=row.pair[::-1]) if row.pair else row
 
 
 def read_line(line: bytes | None, entry: Entry, path: str, number: int, reading: ReadOptions) -> None:
@@ -119,7 +142,7 @@ def unescape(match: re.Match[str]) -> str:
 
 
 def rows_of(entry: Entry, path: str) -> Iterator[Row]:
-    if entry.text("msgid") == "" and "msgctxt" not in entry.strings:
+    if entry.is_header:
         check_charset(entry.text("msgstr") or "", path)
         if entry.bad is None:
             return

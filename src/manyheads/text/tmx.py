@@ -114,7 +114,7 @@ class Units:
         elif name == "tuv":
             self.language = attributes.get("xml:lang", attributes.get("lang", ""))
         elif name == "seg":
-            self.segment, self.size = [], 0
+            self.segment, self.size, self.hidden = [], 0, 0
 
     def text(self, text: str) -> None:
         if self.segment is not None and not self.hidden and self.size <= MAX_LINE:
