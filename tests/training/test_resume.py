@@ -129,4 +129,8 @@ def test_two_runs_do_not_share_a_folder(tmp_path, data):
     assert f"process {first.pid} on" in said
     first.kill()
     first.wait()
-    assert finish(data, out, "--resume", **{"train.steps": 12})[0] == 0  # the lock died with its owner
+    reached = step_of(out)
+    code, said = finish(data, out, "--resume", **{"train.steps": 1})
+    assert code == 2
+    assert "a step that it has not reached" in said
+    assert finish(data, out, "--resume", **{"train.steps": reached + 9})[0] == 0  # the lock died with its owner
