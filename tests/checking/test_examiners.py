@@ -16,7 +16,6 @@ from manyheads.checking.repeats import Overlap, Repeats
 from manyheads.checking.sample import Sample
 from manyheads.checking.scripts import Scripts
 from manyheads.checking.texts import Texts, has_other_numbers, is_markup, is_repetitive
-from manyheads.text.hashes import KnownPairs
 from manyheads.text.tokenizer import Characters
 from manyheads.text.vocabulary import Vocabulary
 
@@ -50,8 +49,6 @@ def test_overlap_is_that_of_a_set(blocks, against):
     found = examine(Overlap(against), blocks)
     assert found["overlap"] == [pair in against for pair in pairs]
     assert found["seen"] == [source in [other for other, _ in against] for source, _ in pairs]
-    known = KnownPairs(against)
-    assert [pair in known for pair in pairs] == found["overlap"]
 
 
 def evidence(text, side, pair, counts, totals):

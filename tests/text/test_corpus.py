@@ -6,7 +6,6 @@ import pytest
 
 from manyheads.errors import InputError, OptionError
 from manyheads.text.corpus import Corpus, Counts, check_paths, read_every_pair, read_pairs
-from manyheads.text.hashes import KnownPairs
 from manyheads.text.lines import MAX_LINE
 
 
@@ -125,7 +124,7 @@ def test_control_characters_are_counted_and_kept(write):
 
 
 def test_training_pairs_that_are_in_the_development_set_are_said(write):
-    known, counts = KnownPairs([("a", "x"), ("b", "y")]), Counts()
+    known, counts = {("a", "x"), ("b", "y")}, Counts()
     corpus = Corpus(tuple(write(tsv="a\ty\na\tx\nb\ty\n")))
     for line, pair in read_pairs(corpus, counts):
         if pair in known:

@@ -4,7 +4,7 @@ import json
 import sys
 from typing import Any
 
-from manyheads.cli.options import AlignHead, Device, Files, Json, say
+from manyheads.cli.options import AlignHead, Device, Files, Json, SourceName, TargetName, say
 
 __all__ = ["align", "choose_reading"]
 
@@ -14,8 +14,8 @@ def align(
     /,
     *,
     data: Files,
-    source: str | None = None,
-    target: str | None = None,
+    source: SourceName = None,
+    target: TargetName = None,
     align_head: AlignHead = None,
     as_json: Json = False,
     device: Device = "auto",
@@ -36,10 +36,6 @@ def align(
         A run folder, or a bundled model: de-en.
     data
         A file of pairs (TSV, JSONL, TMX, PO), or a source file and a target file.
-    source
-        What the source is called in JSONL (a key), TMX and PO (a language); default: as the recipe says.
-    target
-        What the target is called.
     align_head
         The attention to read: LAYER or LAYER.HEAD, from 0 (default: what the recipe says, which training has found).
     as_json

@@ -6,7 +6,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from manyheads.cli.options import Device, Files, Json, Out, Whole, say
+from manyheads.cli.options import Device, Files, Json, Out, SourceName, TargetName, Whole, say
 from manyheads.errors import OptionError
 
 __all__ = ["compare"]
@@ -17,8 +17,8 @@ NAMES = {"bleu": "BLEU", "chrf": "chrF", "wer": "word errors", "per": "phone err
 def compare(
     *models: str,
     data: Files,
-    source: str | None = None,
-    target: str | None = None,
+    source: SourceName = None,
+    target: TargetName = None,
     test: str = "bootstrap",
     beam: Whole | None = None,
     length_penalty: float | None = None,
@@ -41,10 +41,6 @@ def compare(
         Run folders, or bundled models: de-en. All are compared with the first.
     data
         A file of pairs (TSV, JSONL, TMX, PO), or a source file and a target file.
-    source
-        What the source is called in JSONL (a key), TMX and PO (a language); default: as the recipe says.
-    target
-        What the target is called.
     test
         bootstrap (paired bootstrap resampling) or randomisation (approximate randomisation).
     beam

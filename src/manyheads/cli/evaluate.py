@@ -4,7 +4,7 @@ import json
 
 from rich.table import Table
 
-from manyheads.cli.options import Device, Files, Json, Models, Out, Whole, load_models
+from manyheads.cli.options import Device, Files, Json, Models, Out, SourceName, TargetName, Whole, load_models
 
 __all__ = ["evaluate"]
 
@@ -14,8 +14,8 @@ def evaluate(
     /,
     *,
     data: Files,
-    source: str | None = None,
-    target: str | None = None,
+    source: SourceName = None,
+    target: TargetName = None,
     beam: Whole | None = None,
     length_penalty: float | None = None,
     others: Models = (),
@@ -35,10 +35,6 @@ def evaluate(
         A run folder, or a bundled model: de-en.
     data
         A file of pairs (TSV, JSONL, TMX, PO), or a source file and a target file.
-    source
-        What the source is called in JSONL (a key), TMX and PO (a language); default: as the recipe says.
-    target
-        What the target is called.
     beam
         Hypotheses kept at each step, 1 = greedy (default: what the recipe says).
     length_penalty

@@ -16,6 +16,8 @@ __all__ = [
     "Models",
     "Out",
     "Settings",
+    "SourceName",
+    "TargetName",
     "Whole",
     "load_models",
     "say",
@@ -35,6 +37,11 @@ Settings = Annotated[tuple[str, ...], Parameter(name="--set", negative=(), consu
 Json = Annotated[bool, Parameter(name="--json", negative=(), show_default=False)]
 AlignHead = Annotated[str | None, Parameter(name="--align-head", show_default=False)]
 Models = Annotated[tuple[str, ...], Parameter(name="--with", consume_multiple=True, negative=(), show_default=False)]
+SourceName = Annotated[
+    str | None,
+    Parameter(help="What the source is called in JSONL (a key), TMX and PO (a language); default: as the recipe says."),
+]
+TargetName = Annotated[str | None, Parameter(help="What the target is called.")]
 Device = Annotated[str, Parameter(name="--device")]
 
 

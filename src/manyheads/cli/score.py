@@ -3,7 +3,7 @@
 import json
 import math
 
-from manyheads.cli.options import Device, Files, Json, say
+from manyheads.cli.options import Device, Files, Json, SourceName, TargetName, say
 
 __all__ = ["score"]
 
@@ -13,8 +13,8 @@ def score(
     /,
     *,
     data: Files,
-    source: str | None = None,
-    target: str | None = None,
+    source: SourceName = None,
+    target: TargetName = None,
     as_json: Json = False,
     device: Device = "auto",
 ) -> None:
@@ -31,10 +31,6 @@ def score(
         A run folder, or a bundled model: de-en.
     data
         A file of pairs (TSV, JSONL, TMX, PO), or a source file and a target file.
-    source
-        What the source is called in JSONL (a key), TMX and PO (a language); default: as the recipe says.
-    target
-        What the target is called.
     as_json
         One JSON object a line: log_probability, tokens.
     device

@@ -6,12 +6,11 @@ is chrF (Eikema and Aziz 2020 call this sampling-based MBR).
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import repeat
 
 import numpy as np
 
 from manyheads.decoding.chrf import pairwise_chrf
-from manyheads.decoding.control import no_wishes_left, take_wishes
+from manyheads.decoding.control import blocks_with_wishes
 from manyheads.decoding.options import Search
 from manyheads.decoding.reading import Reading
 from manyheads.decoding.translator import CHUNK, CHUNK_CHARACTERS, Translation, Translator, blocks
@@ -46,15 +45,10 @@ def translate_by_agreement(
     if not search.sample:
         raise OptionError("agreement is between samples: set sample")
     searches = [replace(search, seed=(search.seed + n) % SEEDS) for n in range(samples)]
-    each, first = (repeat(wishes) if isinstance(wishes, Wishes) else iter(wishes)), 0
     chunk, characters = min(chunk, HELD // samples), min(CHUNK_CHARACTERS, HELD_CHARACTERS // samples)
-    for block in blocks(lines, chunk, characters):
-        wished = take_wishes(each, len(block))
+    for first, block, wished in blocks_with_wishes(blocks(lines, chunk, characters), wishes):
         drawn = [translator.translate_block(block, one, first, wished, align) for one in searches]
         yield from map(most_agreed, zip(*drawn, strict=True))
-        first += len(block)
-    if not isinstance(wishes, Wishes):
-        no_wishes_left(each, first)
 
 
 def most_agreed(samples: Sequence[Translation]) -> Translation:

@@ -1,8 +1,8 @@
 """From the wishes of lines to guided searches, and from what was found to what was not met."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby, islice
+from itertools import groupby, islice, repeat
 from math import ceil
 
 from jaxtyping import Int
@@ -20,12 +20,24 @@ from manyheads.decoding.words import IsWord
 from manyheads.errors import InputError, OptionError, brief
 
 __all__ = [
-    "by_beam", "draws", "guided_search", "make_script", "no_wishes_left", "rows_of_a_line", "take_wishes",
-    "unmet", "wishes_of_parts",
+    "blocks_with_wishes", "by_beam", "draws", "guided_search", "make_script", "rows_of_a_line", "unmet",
+    "wishes_of_parts",
 ]  # fmt: skip
 
 WIDEST = 24
 """A beam is widened to have two places for each bank; but what must appear may be a whole sentence."""
+
+
+def blocks_with_wishes(
+    blocks: Iterable[list[str]], wishes: Wishes | Iterable[Wishes]
+) -> Iterator[tuple[int, list[str], list[Wishes]]]:
+    """(lines before it, a block of lines, what is wished for each): the same for every line, or one after the other."""
+    each, first = (repeat(wishes) if isinstance(wishes, Wishes) else iter(wishes)), 0
+    for block in blocks:
+        yield first, block, take_wishes(each, len(block))
+        first += len(block)
+    if not isinstance(wishes, Wishes):
+        no_wishes_left(each, first)
 
 
 def take_wishes(wishes: Iterator[Wishes], count: int) -> list[Wishes]:

@@ -13,7 +13,7 @@ B sentences · S source tokens · T target tokens
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from functools import cached_property, partial
-from itertools import chain, islice, repeat
+from itertools import chain, islice
 from pathlib import Path
 from typing import overload
 
@@ -26,13 +26,12 @@ from manyheads.decoding.alignment import link_words, read_weights, watch
 from manyheads.decoding.batching import batches_by_length, evaluating, pad
 from manyheads.decoding.beam import beam_search
 from manyheads.decoding.control import (
+    blocks_with_wishes,
     by_beam,
     draws,
     guided_search,
     make_script,
-    no_wishes_left,
     rows_of_a_line,
-    take_wishes,
     unmet,
     wishes_of_parts,
 )  # fmt: skip
@@ -150,13 +149,9 @@ class Translator:
         """
         if isinstance(lines, str):
             raise OptionError("translate takes lines, got one text", hint="translator(text), or translate([text])")
-        search, lines, first = search or self.search(), iter(lines), 0
-        each = repeat(wishes) if isinstance(wishes, Wishes) else iter(wishes)
-        for block in blocks(lines, chunk, CHUNK_CHARACTERS):
-            yield from self.translate_block(block, search, first, take_wishes(each, len(block)), align)
-            first += len(block)
-        if not isinstance(wishes, Wishes):
-            no_wishes_left(each, first)
+        search = search or self.search()
+        for first, block, wished in blocks_with_wishes(blocks(lines, chunk, CHUNK_CHARACTERS), wishes):
+            yield from self.translate_block(block, search, first, wished, align)
 
     def translate_distinct(self, lines: Sequence[str], search: Search | None = None) -> list[str]:
         """A text for every line; one that is there several times, with several references, is translated once."""
@@ -270,8 +265,8 @@ class Translator:
     @torch.no_grad()
     def score(self, pairs: Sequence[tuple[str, str]], batch: int = 64) -> list[ForcedScore]:
         """log P(target | source) of every pair, in order."""
-        sources = [[*ids, END] for ids in self.vocabulary.source.encode([source for source, _ in pairs])]
-        targets = [[*ids, END] for ids in self.vocabulary.target.encode([target for _, target in pairs])]
+        sources, written = self.encode_pairs(pairs)
+        targets = [[*ids, END] for ids in written]
         lengths = [max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)]
         most = min(self.longest, max(LONGEST_SCORED, 1 + self.recipe.data.max_length))
         sources, targets = ([ids[:most] for ids in side] for side in (sources, targets))

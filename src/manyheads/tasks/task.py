@@ -9,10 +9,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from manyheads.errors import InputError
 from manyheads.recipe import Recipe
 from manyheads.team import ALONE, Team
 
-__all__ = ["Batch", "Sample", "Task", "Validation"]
+__all__ = ["Batch", "Sample", "Task", "Validation", "changed_data"]
 
 Say = Callable[[str], None]
 
@@ -52,6 +53,14 @@ class Validation:
     score: float
     metrics: Mapping[str, float]
     samples: Sequence[Sample] = field(default_factory=list)
+
+
+def changed_data(got: str) -> InputError:
+    """A resumed run is the same run: on the same data."""
+    return InputError(
+        f"a run goes on with the data it began with, got {got}",
+        hint="another --out starts a run of its own; --data-changed goes on with what is there now",
+    )
 
 
 class Task(Protocol):

@@ -17,14 +17,13 @@ from torch import Tensor, nn
 
 from manyheads.decoding.find_reading import find_reading
 from manyheads.decoding.translator import ForcedScore, Translator
-from manyheads.errors import InputError
 from manyheads.evaluation.rates import mean_loss, perplexity
 from manyheads.evaluation.scores import Scores, score_outputs
 from manyheads.modelfolder import RECIPE, TOKENIZER
 from manyheads.models.transformer import Transformer
 from manyheads.recipe import Recipe
 from manyheads.tasks.consistency import choose_loss
-from manyheads.tasks.task import Sample, Say, Validation
+from manyheads.tasks.task import Sample, Say, Validation, changed_data
 from manyheads.team import ALONE, Team
 from manyheads.text.batches import BatchPlan
 from manyheads.text.corpus import Corpus, Counts, Pair, Paths, check_paths, files_of
@@ -221,13 +220,6 @@ def check_unchanged(data: Mapping[str, Sequence[Corpus] | None], before: Mapping
     for corpus, (_, _, weight) in zip(data["train"] or (), before["corpora"], strict=True):
         if corpus.weight != weight:
             raise changed_data(f"weight {corpus.weight:g} of {corpus} instead of {weight:g}")
-
-
-def changed_data(got: str) -> InputError:
-    return InputError(
-        f"a run goes on with the data it began with, got {got}",
-        hint="another --out starts a run of its own; --data-changed goes on with what is there now",
-    )
 
 
 def describe(data: Parallel, vocabulary: Vocabulary, translated: int, say: Say) -> None:

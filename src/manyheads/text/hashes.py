@@ -3,7 +3,7 @@
 That two of ten million differing texts share a hash has a chance of three in a million.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 
 import numpy as np
@@ -11,7 +11,7 @@ from jaxtyping import UInt64
 
 from manyheads.text.rows import Pair
 
-__all__ = ["KnownPairs", "hash_pair", "hash_text", "hash_texts"]
+__all__ = ["hash_pair", "hash_text", "hash_texts"]
 
 
 def hash_text(text: str) -> int:
@@ -24,13 +24,3 @@ def hash_pair(pair: Pair) -> int:
 
 def hash_texts(texts: Sequence[str]) -> UInt64[np.ndarray, " N"]:
     return np.fromiter(map(hash_text, texts), np.uint64, len(texts))
-
-
-class KnownPairs:
-    """A set of pairs, for one question: is this pair, exactly, in it?"""
-
-    def __init__(self, pairs: Iterable[Pair]) -> None:
-        self.hashes = set(map(hash_pair, pairs))
-
-    def __contains__(self, pair: Pair) -> bool:
-        return hash_pair(pair) in self.hashes

@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 
-from manyheads.errors import InputError, OptionError, TrainingError
+from manyheads.errors import OptionError, TrainingError
 from manyheads.machine import Machine, choose_machine
 from manyheads.modelfolder import MODEL, load_weights
 from manyheads.recipe import TASKS, Recipe, load_recipe
 from manyheads.report.page import write_report
 from manyheads.storage import read_file
+from manyheads.tasks.task import changed_data
 from manyheads.team import Team, gathered
 from manyheads.text.corpus import Paths
 from manyheads.training.checkpoints import Checkpoints
@@ -212,10 +213,7 @@ def check_data(session: Session, changed: bool) -> None:
     if progress.data == now:
         return
     if not changed:
-        raise InputError(
-            f"a run goes on with the data it began with, got other data than at step {progress.step:,}",
-            hint="another --out starts a run of its own; --data-changed goes on with what is there now",
-        )
+        raise changed_data(f"other data than at step {progress.step:,}")
     if progress.data.get("train") != now["train"]:
         progress.data_since, progress.first_loss, progress.high = progress.step, None, 0
     progress.data = now
