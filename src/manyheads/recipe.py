@@ -116,6 +116,9 @@ class TrainConfig(Section):
     shard            among several processes, share out weights, gradients and the optimizer's state: for models that do not
                      fit on one device; slower
     precision        "bf16" or "fp32" ("auto": bf16 where the device is good at it)
+    fast             on one GPU in bf16, "on" packs sentences end to end and records an update, compiled, as a CUDA graph; "off" pads
+                     them and computes operation by operation; "auto" is "on" where it can be and the run is long enough to pay
+                     for compiling
     tensorboard      write the curves for TensorBoard, too, to tensorboard/ in the folder of the run
     seed             of everything random
     """
@@ -144,6 +147,7 @@ class TrainConfig(Section):
     freeze: str = ""
     shard: bool = False
     precision: Literal["auto", "bf16", "fp32"] = "auto"
+    fast: Literal["auto", "on", "off"] = "auto"
     tensorboard: bool = False
     seed: int = between(0, 2**32 - 1, default=1)
 

@@ -86,7 +86,7 @@ def test_packed_equals_explicit(dtype, options, groups, lengths):
     )
     q = random(sum(lengths[0]), 8, 64, dtype=dtype)
     k, v = (random(sum(lengths[1]), groups, 64, dtype=dtype, seed=s) for s in (1, 2))
-    assert varlen_applies(q, v, 0.0) == (dtype != torch.float32)
+    assert varlen_applies(q, v) == (dtype != torch.float32)
     out = packed_attention(q, k, v, queries=queries, keys=keys, **options)
     expected = packed_attention(
         q.double(), k.double(), v.double(), queries=queries, keys=keys, return_weights=True, **options

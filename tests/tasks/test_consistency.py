@@ -1,7 +1,6 @@
 """SimCut and R-Drop against their formulas, written out in loops, and against finite differences."""
 
 import math
-from functools import partial
 
 import pytest
 import torch
@@ -12,8 +11,9 @@ from hypothesis import strategies as st
 from manyheads import OptionError, Transformer, TransformerConfig, load_recipe
 from manyheads.recipe import TrainConfig
 from manyheads.tasks import consistency
-from manyheads.tasks.consistency import choose_loss, cut_words, draw_kept, plain_loss, rdrop_loss, simcut_loss
-from manyheads.tasks.losses import divergence, log_probabilities, smoothed_loss
+from manyheads.tasks.consistency import choose_loss, cut_words, draw_kept
+from manyheads.tasks.losses import divergence, fused_smoothed_loss, log_probabilities, smoothed_loss
+from manyheads.tasks.pairs import PairBatch
 
 WORDS, NOTHING = 12, 11
 """NOTHING is a word whose vector is zeros: what a cut word is to the model."""
@@ -78,7 +78,7 @@ def test_simcut_is_its_formula(tie):
         holes = model(source.where(kept[0], NOTHING), target.where(kept[1], NOTHING), layout)
         entropy, apart = formula(whole, holes, labels, 0.1, kl)
         torch.manual_seed(9)
-        loss = simcut_loss(model, source, target, labels, smoothing=0.1, weight=3.0, cut=0.3)
+        loss = choose_loss(TrainConfig(simcut=3.0, cut=0.3))(model, PairBatch(source, target, labels))
     assert apart > 0.1
     assert loss.item() == pytest.approx(entropy + 3.0 * apart, rel=1e-12)
 
@@ -94,7 +94,7 @@ def test_r_drop_is_its_formula():
     labels = draw_batch()[2]
     one, other = torch.randn(2, *labels.shape, WORDS, dtype=torch.float64) * 3
     model = lambda source, target: torch.cat([one, other])  # noqa: E731
-    loss = rdrop_loss(model, labels, labels, labels, smoothing=0.2, weight=5.0)
+    loss = choose_loss(TrainConfig(rdrop=5.0, smoothing=0.2))(model, PairBatch(labels, labels, labels))
     first, forth = formula(one, other, labels, 0.2, kl)
     second, back = formula(other, one, labels, 0.2, kl)
     assert loss.item() == pytest.approx((first + second) / 2 + 5.0 * (forth + back) / 4, rel=1e-12)
@@ -102,7 +102,7 @@ def test_r_drop_is_its_formula():
 
 def test_two_passes_have_two_dropouts():
     model, (source, target, labels) = build(dropout=0.3), draw_batch()
-    one, other = consistency.predict_twice(model, source, target)
+    one, other = consistency.predict_twice(model, PairBatch(source, target, labels)).chunk(2)
     assert (one - other).abs().max() > 0.01
     assert divergence(log_probabilities(one), log_probabilities(other), labels) > 0
 
@@ -111,20 +111,18 @@ def test_two_passes_have_two_dropouts():
 def test_switched_off_it_is_the_plain_loss_bit_for_bit(off):
     model, (source, target, labels) = build(dropout=0.2, dtype=torch.float32), draw_batch()
     torch.manual_seed(1)
-    loss = choose_loss(TrainConfig(**off))(model, source, target, labels)
+    loss = choose_loss(TrainConfig(**off))(model, PairBatch(source, target, labels))
     torch.manual_seed(1)
     logits = model(source, target).flatten(0, 1)
     expected = F.cross_entropy(logits, labels.flatten(), ignore_index=0, label_smoothing=0.1, reduction="sum")
     assert torch.equal(loss, expected)
 
 
-@pytest.mark.parametrize(
-    "loss", [partial(simcut_loss, weight=7.0, cut=0.0), partial(rdrop_loss, weight=7.0)], ids=["simcut", "rdrop"]
-)
-def test_passes_that_are_equal_add_nothing(loss):
-    model, batch = build(), draw_batch()
-    plain = plain_loss(model, *batch, smoothing=0.1)
-    assert loss(model, *batch, smoothing=0.1).item() == pytest.approx(plain.item(), rel=1e-13)
+@pytest.mark.parametrize("consistent", [{"simcut": 7.0, "cut": 0.0}, {"rdrop": 7.0}], ids=["simcut", "rdrop"])
+def test_passes_that_are_equal_add_nothing(consistent):
+    model, batch = build(), PairBatch(*draw_batch())
+    plain, loss = (choose_loss(TrainConfig(**config))(model, batch) for config in ({}, consistent))
+    assert loss.item() == pytest.approx(plain.item(), rel=1e-13)
 
 
 CONSISTENT = {"simcut": TrainConfig(simcut=3.0, cut=0.2), "rdrop": TrainConfig(rdrop=5.0)}
@@ -133,11 +131,11 @@ CONSISTENT = {"simcut": TrainConfig(simcut=3.0, cut=0.2), "rdrop": TrainConfig(r
 @pytest.mark.parametrize("name", CONSISTENT)
 def test_the_gradient_is_that_of_finite_differences(name):
     """So it flows into both passes: with one of them held fixed, it would be another."""
-    model, batch, loss = build(dropout=0.2), draw_batch(), choose_loss(CONSISTENT[name])
+    model, batch, loss = build(dropout=0.2), PairBatch(*draw_batch()), choose_loss(CONSISTENT[name])
 
     def value():
         torch.manual_seed(4)
-        return loss(model, *batch)
+        return loss(model, batch)
 
     value().backward()
     step = 1e-6
@@ -162,12 +160,12 @@ def test_parts_of_a_batch_make_the_same_gradient(name, monkeypatch):
         return torch.cat([torch.ones_like(kept), kept])
 
     monkeypatch.setattr(consistency, "draw_kept", same_cuts)
-    batch, loss, gradients = draw_batch(rows=64), choose_loss(CONSISTENT[name]), []
+    batch, loss, gradients = PairBatch(*draw_batch(rows=64)), choose_loss(CONSISTENT[name]), []
     for parts in (1, 4):
         torch.manual_seed(0)
         model = build()
-        for part in zip(*(tensor.chunk(parts) for tensor in batch), strict=True):
-            loss(model, *part).backward()
+        for part in batch.split(parts):
+            loss(model, part).backward()
         gradients.append([parameter.grad for parameter in model.parameters()])
     for whole, summed in zip(*gradients, strict=True):
         assert (whole - summed).norm() <= 1e-12 * whole.norm()
@@ -213,7 +211,7 @@ def test_nothing_stays_cut():
     with cut_words(model, source > 99, target > 99):
         assert not torch.equal(model(source, target), before)
     with pytest.raises(ValueError, match="as many targets as sources"):
-        simcut_loss(model, source, target[1:], target, smoothing=0.1, weight=1.0, cut=0.5)
+        choose_loss(TrainConfig(simcut=1.0))(model, PairBatch(source, target[1:], target))
     assert torch.equal(model(source, target), before)
 
 
@@ -242,3 +240,15 @@ def test_what_cannot_be_is_refused(changes, complaint):
     with pytest.raises(OptionError) as error:
         load_recipe("tiny", changes)
     assert error.value.message.endswith(complaint)
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 9_999), st.sampled_from([0.0, 0.1, 0.5]), st.sampled_from([torch.float64, torch.bfloat16]))
+def test_what_is_compiled_is_the_same_loss(seed, smoothing, dtype):
+    """By comparing words with labels, where the library gathers: the value and the gradient are the same."""
+    torch.manual_seed(seed)
+    logits = (3 * torch.randn(4, 5, WORDS)).to(dtype).requires_grad_()
+    labels = torch.randint(0, WORDS, (4, 5))
+    ours, theirs = fused_smoothed_loss(logits, labels, smoothing), smoothed_loss(logits, labels, smoothing)
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(*(torch.autograd.grad(loss, logits)[0] for loss in (ours, theirs)))

@@ -10,14 +10,13 @@ from manyheads.machine import choose_machine
 from manyheads.recipe import load_recipe
 from manyheads.tasks.translate import Task
 from manyheads.team import ALONE, gathered, whole
-from manyheads.training import loop
-from manyheads.training.session import Session
+from manyheads.training import steps
 from manyheads.training.state import State
 from training.corpus import TINY
 
 
 def gradients(task, recipe, team, step):
-    """As `train_step` leaves them for the optimizer."""
+    """As an update leaves them for the optimizer."""
     torch.manual_seed(1)
     state = State(task.build().double(), recipe.train, torch.device("cpu"), team)
     found = {}
@@ -26,9 +25,9 @@ def gradients(task, recipe, team, step):
         found.update({name: whole(p.grad) for name, p in state.model.named_parameters()})
         return torch.zeros(()), torch.zeros(())
 
-    loop.update = keep
-    session = Session(task, state, recipe.train, choose_machine("cpu", "fp32"), team, None, None, None)
-    loss, _, _ = loop.train_step(session, task.batch(step, team), 1, 0.1)
+    steps.update = keep
+    learn = steps.EagerSteps(state, recipe.train, choose_machine("cpu", "fp32"), task.loss, team)
+    loss, _, _ = learn(task.batch(step, team), 1, 0.1)
     return found, sum(team.gather(loss.item())) / team.size
 
 

@@ -15,12 +15,13 @@ from manyheads.tasks.task import Validation
 from manyheads.team import ALONE
 from manyheads.training.checkpoints import Checkpoints
 from manyheads.training.log import Log
-from manyheads.training.loop import fit, train_step, warmup_of
+from manyheads.training.loop import fit, warmup_of
 from manyheads.training.run import Run
 from manyheads.training.session import Session
 from manyheads.training.show import Show
 from manyheads.training.signals import StopRequest
 from manyheads.training.state import State
+from manyheads.training.steps import EagerSteps
 
 CPU = Machine(torch.device("cpu"), "fp32")
 
@@ -184,7 +185,7 @@ def test_parts_of_a_batch_make_the_same_update(parts):
         task.loss = lambda model, part: (model(torch.ones(part.count, 1).double())[:, 0] - part.values).square().sum()
         grads = []
         state.model.weight.register_post_accumulate_grad_hook(lambda p, grads=grads: grads.append(p.grad.clone()))
-        train_step(Session(task, state, config, CPU, ALONE, None, None, None), batch, 1, 0.1)
+        EagerSteps(state, config, CPU, task.loss)(batch, 1, 0.1)
         assert len(grads) == accumulate
         weights.append(grads[-1].item())
     assert weights[0] == pytest.approx(weights[1], rel=1e-12)
@@ -192,15 +193,15 @@ def test_parts_of_a_batch_make_the_same_update(parts):
 
 def test_rate_and_clip_reach_the_optimizer(tmp_path, monkeypatch):
     seen = []
-    from manyheads.training import loop
+    from manyheads.training import steps
 
-    real = loop.update
+    real = steps.update
 
     def update(optimizer, parameters, rate, clip):
         seen.append((rate, clip))
         return real(optimizer, parameters, rate, clip)
 
-    monkeypatch.setattr(loop, "update", update)
+    monkeypatch.setattr(steps, "update", update)
     run_loop(tmp_path, Script(), steps=20, warmup=2, schedule="stable-decay", rate=0.5, clip=0.25)
     rates, clips = zip(*seen, strict=True)
     assert rates[:2] == (0.25, 0.5)

@@ -106,7 +106,7 @@ def test_parts_of_a_batch_give_the_gradient_of_the_whole(tmp_path, data):
     task = Task.prepare(recipe, tmp_path / "data", {"train": data[0], "dev": data[1]}, files, lambda _: None)
     batch = max((task.batch(step) for step in range(task.batches_per_epoch)), key=lambda b: len(b.source))
     assert len(batch.source) >= 64
-    batch = batch.with_tensors(t[:64] for t in batch.tensors)
+    batch = batch.with_tensors(t[:64] for t in batch.tensors())
     for dtype, tolerance in ((torch.float32, 1e-5), (torch.float64, 1e-12)):
         whole, parts = (gradients(task, batch, n, dtype) for n in (1, 4))
         for name in whole:

@@ -24,7 +24,7 @@ from manyheads.nn import (
     Rotary,
     SinusoidalPositions,
 )
-from manyheads.nn.residual import make_norm
+from manyheads.nn.norms import make_norm
 from manyheads.nn.unchanged import Dropout, unchanged
 
 __all__ = ["Embed", "build_decoder", "build_encoder"]
@@ -101,7 +101,7 @@ def build_feedforward(config: TransformerConfig) -> FeedForward:
 def build_residuals(config: TransformerConfig, layers: int) -> list[partial[Residual]]:
     """For each block, what makes its residuals; drop path grows with depth, from 0 in the first block."""
     kind = choose("norm", config.norm, {"pre": PreNorm, "post": PostNorm})
-    norm = partial(make_norm, config.normaliser, config.width, config.norm_eps)
+    norm = partial(make_norm, config.normaliser, config.width, config.norm_eps, inner=config.norm == "pre")
     steps = max(1, layers - 1)
     return [
         partial(kind, norm, dropout=config.dropout, drop_path=config.drop_path * depth / steps)
@@ -111,7 +111,9 @@ def build_residuals(config: TransformerConfig, layers: int) -> list[partial[Resi
 
 def build_last_norm(config: TransformerConfig) -> Callable[[Tensor], Tensor]:
     """A pre-norm stack ends on a bare sum and needs a norm; a post-norm stack ends on one."""
-    return make_norm(config.normaliser, config.width, config.norm_eps) if config.norm == "pre" else unchanged
+    if config.norm == "post":
+        return unchanged
+    return make_norm(config.normaliser, config.width, config.norm_eps, inner=True)
 
 
 def build_positions(config: TransformerConfig) -> Callable[[Tensor, Layout], Tensor]:

@@ -9,12 +9,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from manyheads.errors import choose
 from manyheads.nn.checks import check_size
+from manyheads.nn.linear_relu import linear_relu
 from manyheads.nn.unchanged import Dropout, unchanged
 
 __all__ = ["ACTIVATIONS", "Activation", "FeedForward", "swiglu"]
@@ -54,6 +56,12 @@ class FeedForward(nn.Module):
         )
         self.dropout = Dropout(dropout) if dropout else unchanged
         self.down = nn.Linear(hidden, width, bias=bias)
+        self.is_biased_relu = bias and activation == "relu"
 
     def forward(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
-        return self.down(self.dropout(self.activation.apply(self.up(x))))
+        return self.down(self.dropout(self.rise(x)))
+
+    def rise(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch hidden"]:
+        if self.is_biased_relu and x.is_cuda and torch.compiler.is_compiling():
+            return linear_relu(x, self.up.weight, self.up.bias)  # a compiler does not find this by itself
+        return self.activation.apply(self.up(x))

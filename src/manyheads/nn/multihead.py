@@ -33,7 +33,7 @@ from manyheads.nn.checks import (
 )
 from manyheads.nn.layout import Layout, Packed, Padded
 from manyheads.nn.masks import Window, narrow
-from manyheads.nn.packed import attend_packed
+from manyheads.nn.packed import attend_joined, attend_packed
 from manyheads.nn.rotary import Rotary
 from manyheads.nn.scores import Additive, Score, dot, scaled_dot
 from manyheads.nn.unchanged import unchanged
@@ -89,6 +89,8 @@ class MultiHeadAttention(nn.Module):
         self.key_norm = HeadNorm(self.key_width) if qk_norm else unchanged
         self.rotate = unchanged if rotary is None else check_rotary(rotary, self.key_width)
         self.score = build_score(score, heads, self.key_width)
+        # Nothing happens to queries and keys between the projection and attention: they may stay side by side.
+        self.joined = self.value_width == self.key_width and rotary is None and not qk_norm
 
     @overload
     def forward(
@@ -130,6 +132,8 @@ class MultiHeadAttention(nn.Module):
             check_cache(layout, memory)
             check_mask(mask, (x.shape[0], self.heads, x.shape[1], cache.length + x.shape[1]))  # before it grows
             layout = layout or Padded.like(x, start=cache.length)
+        if self.joined and isinstance(layout, Packed) and not isinstance(memory, KeyValue) and not return_weights:
+            return self.output(self._attend_joined(x, memory, layout, memory_layout, mask))
         if memory is None:
             q, k, v = self.input(x).split_with_sizes(self.sizes, dim=-1)
             k, v = self._keys_values(k, v, layout)
@@ -171,6 +175,23 @@ class MultiHeadAttention(nn.Module):
         heads = self.key_norm(k.unflatten(-1, (self.kv_heads, -1)))
         heads = self.rotate(heads, layout and layout.positions)
         return KeyValue(heads_first(heads, layout), heads_first(v.unflatten(-1, (self.kv_heads, -1)), layout))
+
+    def _attend_joined(
+        self, x: Tensor, memory: Tensor | None, layout: Packed, memory_layout: Layout | None, mask: Tensor | None
+    ) -> Tensor:
+        """The heads side by side, (N, H·V), of packed sequences, whose projections are never cut apart."""
+        if memory is None:
+            memory_layout, q, kv = layout, self.input(x), None
+        else:
+            check_sequence("memory", memory, memory_layout, self.width)
+            for_queries, for_memory = self._halves()
+            q, kv = F.linear(x, *for_queries), F.linear(memory, *for_memory).unflatten(-1, (-1, self.key_width))
+        check_memory(layout, memory_layout, mask, banded=self.bounds != (None, None))
+        assert isinstance(memory_layout, Packed)  # as check_memory says
+        check_segments(layout, memory_layout)
+        q, dropout = q.unflatten(-1, (-1, self.key_width)), self.dropout if self.training else 0.0
+        out = attend_joined(q, kv, self.heads, layout, memory_layout, self.bounds, self.score, dropout)
+        return out.flatten(-2)
 
     def _attend(
         self,

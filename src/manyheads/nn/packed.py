@@ -1,7 +1,7 @@
 """Attention over packed batches: sequences laid end to end, no padding computed.
 
-On a GPU in half precision this is variable-length flash attention. What that kernel cannot do
-(see `varlen_applies`) goes through padding instead: slower, same answer.
+On a GPU in half precision this is one kernel: our own for short sentences (ragged.py), variable-length flash attention for
+long ones. What neither can do (see `varlen_applies`) goes through padding instead: slower, same answer.
 
 N query tokens · M key tokens · H heads · G key/value heads · K key width · V value width
 """
@@ -18,6 +18,7 @@ from manyheads.nn.attention import attend
 from manyheads.nn.checks import check_packed
 from manyheads.nn.layout import Packed
 from manyheads.nn.masks import Window, band_mask, narrow
+from manyheads.nn.ragged import parts_of, ragged_applies, ragged_attention
 from manyheads.nn.scores import DotProduct, Score, scaled_dot
 
 __all__ = ["packed_attention"]
@@ -61,21 +62,41 @@ def attend_packed(
     return_weights: bool,
 ) -> tuple[Float[Tensor, "N H V"], Float[Tensor, "B H T S"] | None]:
     """`packed_attention` by the path that is asked for: (output, weights or None). What is given has been checked."""
-    if isinstance(score, DotProduct) and not return_weights and varlen_applies(q, v, dropout):
-        return varlen(q, k, v, queries, keys, window, score.scale), None
+    if isinstance(score, DotProduct) and not return_weights and dropout == 0.0:
+        if k.shape == v.shape and ragged_applies(q, q.shape[-1], queries, keys, window):
+            kv = torch.cat((k, v), 1)
+            return ragged_attention(q, kv, q.shape[1], queries, keys, window, score.scale), None
+        if varlen_applies(q, v):
+            return varlen(q, k, v, queries, keys, window, score.scale), None
     padded = (queries.pad(q).transpose(1, 2), keys.pad(k).transpose(1, 2), keys.pad(v).transpose(1, 2))
     mask = packed_mask(queries, keys, window)
     out, weights = attend(*padded, mask, (None, None), score, dropout, return_weights)
     return queries.pack(out.transpose(1, 2)), weights
 
 
-def varlen_applies(q: Tensor, v: Tensor, dropout: float) -> bool:
+def attend_joined(
+    q: Float[Tensor, "N A K"],
+    kv: Float[Tensor, "M 2*G K"] | None,
+    heads: int,
+    queries: Packed,
+    keys: Packed,
+    window: Window,
+    score: Score,
+    dropout: float,
+) -> Float[Tensor, "N {heads} K"]:
+    """`attend_packed` of heads side by side, as a projection gives them: keys and values behind the queries, or in `kv`."""
+    if isinstance(score, DotProduct) and dropout == 0.0 and ragged_applies(q, q.shape[-1], queries, keys, window):
+        return ragged_attention(q, kv, heads, queries, keys, window, score.scale)
+    parts = parts_of(q, kv, heads)
+    return attend_packed(*parts, queries, keys, window, score, dropout, return_weights=False)[0]
+
+
+def varlen_applies(q: Tensor, v: Tensor) -> bool:
     """Can variable-length flash attention do it? Decided by types and shapes alone."""
     width = q.shape[-1]
     return (
         q.is_cuda
         and q.dtype in (torch.float16, torch.bfloat16)
-        and dropout == 0.0
         and v.shape[-1] == width
         and width <= 256
         and width % 8 == 0

@@ -10,19 +10,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from manyheads.errors import choose
 from manyheads.nn.checks import check_probability
 from manyheads.nn.layout import Layout
 from manyheads.nn.unchanged import Dropout, unchanged
 
-__all__ = ["DropPath", "PostNorm", "PreNorm", "Residual", "make_norm"]
+__all__ = ["DropPath", "PostNorm", "PreNorm", "Residual"]
 
 Layer = Callable[[Tensor], Tensor]
-
-
-def make_norm(kind: str, width: int, eps: float) -> nn.Module:
-    """ "layer" or "rms"."""
-    return choose("normaliser", kind, {"layer": nn.LayerNorm, "rms": nn.RMSNorm})(width, eps=eps)
 
 
 class DropPath(nn.Module):

@@ -1,4 +1,5 @@
-"""Losses that want a model to be of one mind: what it predicts should not hang on a word or a unit that happens to be missing.
+"""What a model learns from pairs: to predict them, and, if the recipe says so, to be of one mind about it: what it predicts
+should not hang on a word or a unit that happens to be missing.
 
     plain    CE(p)
     SimCut   CE(p) + α · KL(p ‖ p′)                                        p′ reads the pair with some words cut out
@@ -9,11 +10,12 @@ half of what Liang et al. 2021 write: α keeps their meaning, and the loss stays
 
 Both passes are one, over the batch twice: twice the work and the memory of the plain loss, but no more launches.
 
-B pairs · S source tokens · T target tokens · W words of the target vocabulary
+W words of the target vocabulary
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -23,69 +25,101 @@ from torch import Tensor, nn
 
 from manyheads.models.parts import Embed
 from manyheads.recipe import TrainConfig
-from manyheads.tasks.losses import divergence, log_probabilities, smoothed_loss
+from manyheads.tasks.losses import divergence, fused_smoothed_loss, log_probabilities, smoothed_loss
+from manyheads.tasks.pairs import Pairs
 
-__all__ = ["choose_loss", "cut_words", "plain_loss", "rdrop_loss", "simcut_loss"]
+__all__ = ["PairLoss", "choose_loss", "cut_words"]
 
-Loss = Callable[[nn.Module, Tensor, Tensor, Tensor], Tensor]
+Predict = Callable[[nn.Module, Pairs], Tensor]
 
 
-def choose_loss(config: TrainConfig) -> Loss:
-    """(model, source, target, labels) → summed loss, as the recipe wants it."""
+@dataclass(frozen=True)
+class PairLoss:
+    """The summed loss of a model on pairs: it predicts, and is judged. Only the judging knows how large a vocabulary is."""
+
+    predict: Predict
+    judge: Callable[..., Tensor]
+    """(logits, labels) → summed loss"""
+
+    def __call__(self, model: nn.Module, pairs: Pairs) -> Float[Tensor, ""]:
+        return self.judge(self.predict(model, pairs), pairs.labels)
+
+    def compiled(self) -> "PairLoss":
+        """With the judging in a few kernels, which never hold a table of logits in float32."""
+        fused = partial(self.judge, entropy=fused_smoothed_loss)
+        return replace(self, judge=torch.compile(fused, dynamic=False))
+
+
+def choose_loss(config: TrainConfig) -> PairLoss:
+    """As the recipe wants it."""
     if config.simcut:
-        return partial(simcut_loss, smoothing=config.smoothing, weight=config.simcut, cut=config.cut)
+        judge = partial(judge_simcut, smoothing=config.smoothing, weight=config.simcut)
+        return PairLoss(partial(predict_cut, cut=config.cut), judge)
     if config.rdrop:
-        return partial(rdrop_loss, smoothing=config.smoothing, weight=config.rdrop)
-    return partial(plain_loss, smoothing=config.smoothing)
+        return PairLoss(predict_twice, partial(judge_rdrop, smoothing=config.smoothing, weight=config.rdrop))
+    return PairLoss(predict_once, partial(judge_plain, smoothing=config.smoothing))
 
 
-def plain_loss(
-    model: nn.Module, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"], labels: Int[Tensor, "B T"],
-    *, smoothing: float,
-) -> Float[Tensor, ""]:  # fmt: skip
-    return smoothed_loss(model(source, target), labels, smoothing)
+# ── predicting ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def simcut_loss(
-    model: nn.Module, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"], labels: Int[Tensor, "B T"],
-    *, smoothing: float, weight: float, cut: float,
-) -> Float[Tensor, ""]:  # fmt: skip
-    with cut_words(model, draw_kept(source, cut), draw_kept(target, cut)):
-        whole, with_cuts = predict_twice(model, source, target)
-    apart = divergence(log_probabilities(whole), log_probabilities(with_cuts), labels)
-    return smoothed_loss(whole, labels, smoothing) + weight * apart
+def predict_once(model: nn.Module, pairs: Pairs) -> Float[Tensor, "*target W"]:
+    return model(*pairs.inputs)
 
 
-def rdrop_loss(
-    model: nn.Module, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"], labels: Int[Tensor, "B T"],
-    *, smoothing: float, weight: float,
-) -> Float[Tensor, ""]:  # fmt: skip
-    one, other = predict_twice(model, source, target)
-    log_p, log_q = log_probabilities(one), log_probabilities(other)
-    entropy = smoothed_loss(one, labels, smoothing) + smoothed_loss(other, labels, smoothing)
-    apart = divergence(log_p, log_q, labels) + divergence(log_q, log_p, labels)
-    return (entropy + weight * apart / 2) / 2
-
-
-def predict_twice(
-    model: nn.Module, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]
-) -> tuple[Float[Tensor, "B T W"], Float[Tensor, "B T W"]]:
+def predict_twice(model: nn.Module, pairs: Pairs) -> Float[Tensor, "twice *rest W"]:
     """Logits of two passes over one batch, each with a dropout of its own."""
-    first, second = model(source.repeat(2, 1), target.repeat(2, 1)).chunk(2)
-    return first, second
+    return model(*pairs.twice().inputs)
+
+
+def predict_cut(model: nn.Module, pairs: Pairs, *, cut: float) -> Float[Tensor, "twice *rest W"]:
+    """Logits of two passes, the second over pairs in which words were cut out."""
+    source, target = pairs.inputs[:2]
+    with cut_words(model, draw_kept(source, cut), draw_kept(target, cut)):
+        return predict_twice(model, pairs)
+
+
+# ── judging ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def judge_plain(
+    logits: Float[Tensor, "*target W"], labels: Int[Tensor, "*target"],
+    *, smoothing: float, entropy: Callable[..., Tensor] = smoothed_loss,
+) -> Float[Tensor, ""]:  # fmt: skip
+    return entropy(logits, labels, smoothing)
+
+
+def judge_simcut(
+    logits: Float[Tensor, "twice *rest W"], labels: Int[Tensor, "*target"],
+    *, smoothing: float, weight: float, entropy: Callable[..., Tensor] = smoothed_loss,
+) -> Float[Tensor, ""]:  # fmt: skip
+    whole, with_cuts = logits.chunk(2)
+    apart = divergence(log_probabilities(whole), log_probabilities(with_cuts), labels)
+    return entropy(whole, labels, smoothing) + weight * apart
+
+
+def judge_rdrop(
+    logits: Float[Tensor, "twice *rest W"], labels: Int[Tensor, "*target"],
+    *, smoothing: float, weight: float, entropy: Callable[..., Tensor] = smoothed_loss,
+) -> Float[Tensor, ""]:  # fmt: skip
+    one, other = logits.chunk(2)
+    log_p, log_q = log_probabilities(one), log_probabilities(other)
+    both = entropy(one, labels, smoothing) + entropy(other, labels, smoothing)
+    apart = divergence(log_p, log_q, labels) + divergence(log_q, log_p, labels)
+    return (both + weight * apart / 2) / 2
 
 
 # ── cutting ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def draw_kept(ids: Int[Tensor, "B T"], cut: float) -> Bool[Tensor, "2*B T"]:
+def draw_kept(ids: Int[Tensor, "n *rest"], cut: float) -> Bool[Tensor, "2*n *rest"]:
     """For a batch and its twin: which words stay. All of the first, all but a random share of the second."""
     kept = torch.rand(ids.shape, device=ids.device) >= cut
     return torch.cat([torch.ones_like(kept), kept])
 
 
 @contextmanager
-def cut_words(model: nn.Module, source: Bool[Tensor, "B S"], target: Bool[Tensor, "B T"]) -> Iterator[None]:
+def cut_words(model: nn.Module, source: Bool[Tensor, "*source"], target: Bool[Tensor, "*target"]) -> Iterator[None]:
     """While this lasts, a word that is not kept is zeros to the model; its position stays.
 
     A model hands its tables of words to the two `Embed`s that read them. Here they are handed tables with holes; nothing in the
@@ -103,6 +137,6 @@ def cut_words(model: nn.Module, source: Bool[Tensor, "B S"], target: Bool[Tensor
             hook.remove()
 
 
-def hand_in_holes(kept: Bool[Tensor, "B T"], embed: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+def hand_in_holes(kept: Bool[Tensor, "*batch"], embed: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     words, *rest = arguments
     return (lambda ids: words(ids) * kept[..., None]), *rest

@@ -101,6 +101,14 @@ class Task(Protocol):
 
     def build(self) -> nn.Module: ...
 
+    def arrange(self, packed: bool) -> Any:
+        """Decide how batches are made, before any is."""
+        ...
+
+    def packs(self, step: int) -> Batch:
+        """The batch of a step, packed into shapes that are the same in every step."""
+        ...
+
     def batch(self, step: int, team: Team) -> Batch:
         """A process' share of the batch of a step: a function of the seed and the step, nothing else.
 
@@ -110,6 +118,10 @@ class Task(Protocol):
 
     def loss(self, model: nn.Module, batch: Any) -> Float[Tensor, ""]:
         """The summed loss of a batch."""
+        ...
+
+    def compiled_loss(self) -> Callable[[nn.Module, Any], Float[Tensor, ""]]:
+        """The same, with what is not in the model compiled."""
         ...
 
     def validate(self, model: nn.Module, *, final: bool = False, on: str = "dev", team: Team = ALONE) -> Validation:

@@ -6,13 +6,13 @@ B pairs · S source tokens · T target tokens
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-from jaxtyping import Float, Int
+import numpy as np
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from manyheads.decoding.find_reading import find_reading
@@ -22,12 +22,14 @@ from manyheads.evaluation.scores import Scores, score_outputs
 from manyheads.modelfolder import RECIPE, TOKENIZER
 from manyheads.models.transformer import Transformer
 from manyheads.recipe import Recipe
-from manyheads.tasks.consistency import choose_loss
+from manyheads.tasks.consistency import PairLoss, choose_loss
+from manyheads.tasks.pairs import Packs, PairBatch, Pairs, pack_pairs, pad_pairs
 from manyheads.tasks.task import Sample, Say, Validation, changed_data
 from manyheads.team import ALONE, Team
 from manyheads.text.batches import BatchPlan
 from manyheads.text.corpus import Corpus, Counts, Pair, Paths, check_paths, files_of
 from manyheads.text.dropout import MergeDropout, Recut
+from manyheads.text.packs import PackPlan
 from manyheads.text.parallel import (
     Parallel,
     fingerprint,
@@ -39,44 +41,15 @@ from manyheads.text.parallel import (
     read_ready,
 )
 from manyheads.text.shards import Sequences
-from manyheads.text.tokenizer import BEGIN, END, PADDING, BytePairs, Tokenizer
+from manyheads.text.tokenizer import PADDING, BytePairs, Tokenizer
 from manyheads.text.vocabulary import Vocabulary, train_vocabulary
 
-__all__ = ["PairBatch", "Task"]
+__all__ = ["Task"]
 
 Lines = Callable[[], Iterable[str]]
 
 SAMPLES = 5
 VALIDATION_BATCH = 256
-
-
-@dataclass(frozen=True, eq=False)
-class PairBatch:
-    """source: ids and end · target: begin and ids · labels: ids and end; padding behind each.
-
-    count   target tokens, the end included, of the whole batch, also in a part of it
-    """
-
-    source: Int[Tensor, "B S"]
-    target: Int[Tensor, "B T"]
-    labels: Int[Tensor, "B T"]
-    count: int
-
-    def to(self, device: torch.device) -> "PairBatch":
-        if device.type == "cpu":
-            return self
-        return self.with_tensors(t.pin_memory().to(device, non_blocking=True) for t in self.tensors)
-
-    def split(self, parts: int) -> list["PairBatch"]:
-        return [self.with_tensors(rows) for rows in zip(*(t.chunk(parts) for t in self.tensors), strict=True)]
-
-    @property
-    def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
-        return self.source, self.target, self.labels
-
-    def with_tensors(self, tensors: Iterable[Tensor]) -> "PairBatch":
-        source, target, labels = tensors
-        return replace(self, source=source, target=target, labels=labels)
 
 
 class Task:
@@ -89,13 +62,9 @@ class Task:
         self.held_out = {"dev": data.dev} | ({"old": old} if old else {})
         self.sources = as_learnt(data.sources, vocabulary.source, recipe, side=0)
         self.targets = as_learnt(data.targets, vocabulary.target, recipe, side=1)
-        # One more token on either side: the end of the source, the begin or the end of the target.
-        self.plan = BatchPlan(
-            self.sources.lengths + 1, self.targets.lengths + 1, recipe.train.tokens, recipe.train.seed,
-            [(pairs, weight) for _, pairs, weight in data.corpora],
-        )  # fmt: skip
-        self.batches_per_epoch, self.fingerprint = self.plan.batches, data.fingerprint
+        self.fingerprint = data.fingerprint
         self.summed_loss = choose_loss(recipe.train)
+        self.plan = self.arrange(packed=False)
 
     @classmethod
     def prepare(
@@ -136,25 +105,50 @@ class Task:
     def build(self) -> Transformer:
         return Transformer(self.recipe.model, self.vocabulary.sizes)
 
+    def arrange(self, packed: bool) -> BatchPlan | PackPlan:
+        """Batches of sentences of one length, to be padded; or packs."""
+        # One more token on either side: the end of the source, the begin or the end of the target.
+        lengths = self.sources.lengths + 1, self.targets.lengths + 1
+        train = self.recipe.train
+        corpora = [(pairs, weight) for _, pairs, weight in self.data.corpora]
+        if packed:
+            self.plan = PackPlan(*lengths, train.tokens, train.seed, corpora, train.accumulate)
+        else:
+            self.plan = BatchPlan(*lengths, train.tokens, train.seed, corpora)
+        return self.plan
+
+    @property
+    def batches_per_epoch(self) -> int:
+        return self.plan.batches
+
     def batch(self, step: int, team: Team = ALONE) -> PairBatch:
         rows, epoch = self.plan.rows(step), step // self.plan.batches
+        rows = np.concatenate(rows) if isinstance(rows, list) else rows
         sources, targets = self.sources.rows(rows, epoch), self.targets.rows(rows, epoch)
         count = int(targets.lengths.sum()) + len(rows)
         mine = list(team.share(range(len(rows))))
         # All processes compute as many pairs: who has one less gets one along with which there is nothing to learn.
         short = -(-len(rows) // team.size) - len(mine)
-        sources, targets = sources.some(mine + [0] * short), targets.some(mine + [0] * short)
-        labels = torch.from_numpy(targets.padded(after=END))
-        labels[len(mine) :] = PADDING
-        return PairBatch(
-            source=torch.from_numpy(sources.padded(after=END)),
-            target=torch.from_numpy(targets.padded(before=BEGIN)),
-            labels=labels,
-            count=count,
-        )
+        batch = pad_pairs(sources.some(mine + [0] * short), targets.some(mine + [0] * short))
+        batch.labels[len(mine) :] = PADDING
+        return replace(batch, count=count)
 
-    def loss(self, model: nn.Module, batch: PairBatch) -> Float[Tensor, ""]:
-        return self.summed_loss(model, batch.source, batch.target, batch.labels)
+    def loss(self, model: nn.Module, batch: Pairs) -> Float[Tensor, ""]:
+        return self.summed_loss(model, batch)
+
+    def compiled_loss(self) -> PairLoss:
+        return self.summed_loss.compiled()
+
+    def packs(self, step: int) -> Packs:
+        """The batch of a step, packed, if the plan is made of packs."""
+        assert isinstance(self.plan, PackPlan)
+        epoch, packs, count = step // self.plan.batches, [], 0
+        for rows in self.plan.rows(step):
+            sources = self.sources.rows(rows, epoch, self.plan.room.source)
+            targets = self.targets.rows(rows, epoch, self.plan.room.target)
+            packs.append(pack_pairs(sources, targets, self.plan.room, self.recipe.data.max_length + 1))
+            count += int(targets.lengths.sum()) + len(rows)
+        return Packs(packs, count)
 
     def settle(self, model: nn.Module) -> Recipe:
         """With the attention that aligns best, unless the recipe names one."""

@@ -97,12 +97,23 @@ class Recut:
         # A batch is planned for sentences of this length. Some will be longer, some shorter.
         self.lengths = np.ceil(stored.lengths * longer).astype(np.int32)
 
-    def rows(self, rows: Ids, epoch: int) -> Rows:
+    def rows(self, rows: Ids, epoch: int, room: int | None = None) -> Rows:
+        """If all of them, an end behind each, must fit into a room, the last ones stay as they are stored, as many as must."""
         stored = [self.stored[row] for row in rows]
         drawn = self.dropout([ids.tolist() for ids in stored], rows.tolist(), epoch)
         found = [new if len(new) <= self.most else old for new, old in zip(drawn, stored, strict=True)]
+        if room is not None:
+            found = within(found, stored, room - len(rows))
         lengths = np.array(list(map(len, found)), np.int64)
         return Rows(np.concatenate(found), np.cumsum(lengths) - lengths, lengths)
+
+
+def within(drawn: list[Ids], stored: list[Ids], room: int) -> list[Ids]:
+    """What was drawn, as far as the rest, as it is stored, still fits behind it."""
+    longer = np.cumsum([len(new) - len(old) for new, old in zip(drawn, stored, strict=True)])
+    fits = np.flatnonzero(longer + sum(map(len, stored)) <= room)
+    count = int(fits[-1]) + 1 if len(fits) else 0
+    return drawn[:count] + stored[count:]
 
 
 def starts_of_words(flat: Ids, place: Ids) -> Bool[np.ndarray, " N"]:

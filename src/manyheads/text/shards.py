@@ -41,7 +41,7 @@ class Sequences:
     def __getitem__(self, row: int) -> Ids:
         return self.ids[self.offsets[row] : self.offsets[row + 1]]
 
-    def rows(self, rows: Ids, epoch: int = 0) -> "Rows":
+    def rows(self, rows: Ids, epoch: int = 0, room: int | None = None) -> "Rows":
         """The given sequences; they are the same in every epoch."""
         return Rows(self.ids, self.offsets[rows], self.lengths[rows])
 
@@ -69,6 +69,24 @@ class Rows(NamedTuple):
         if after is not None:
             out[np.arange(len(self.starts)), head + self.lengths] = after
         return out
+
+    def packed(
+        self, tokens: int, sequences: int, after: int
+    ) -> tuple[Int[np.ndarray, " N"], Int[np.ndarray, " starts"]]:
+        """(one after the other, `after` behind each, then 0 up to `tokens`; where each starts). Behind the sequences stand
+        empty ones, up to the given number, and a last one of zeros."""
+        lengths = self.lengths + 1
+        ends = np.cumsum(lengths)
+        total = int(ends[-1]) if len(ends) else 0
+        out = np.zeros(tokens, np.int64)
+        within = np.arange(total) - np.repeat(ends - lengths, lengths)
+        last = within == np.repeat(lengths - 1, lengths)
+        where = np.repeat(self.starts, lengths) + within
+        out[:total][~last] = self.ids[where[~last]]
+        out[:total][last] = after
+        offsets = np.full(sequences + 2, total, np.int32)
+        offsets[0], offsets[1 : len(ends) + 1], offsets[-1] = 0, ends, tokens
+        return out, offsets
 
 
 def beside(path: Path, what: str) -> Path:

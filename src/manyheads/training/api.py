@@ -27,10 +27,14 @@ from manyheads.training.session import Session
 from manyheads.training.show import Show, metrics_line
 from manyheads.training.signals import listen
 from manyheads.training.state import State
+from manyheads.training.steps import can_graph
 from manyheads.training.tensorboard import tensorboard_listener
 from manyheads.training.tuning import FINETUNE, SETS, Base, comparison, tuned_recipe
 
 __all__ = ["Trained", "train"]
+
+WORTH_COMPILING = 300
+"""Steps. Compiling takes as long as some hundred of a small model's take without it."""
 
 
 @dataclass(frozen=True)
@@ -191,9 +195,11 @@ def go_on(session: Session, changed: bool) -> bool:
     newest = Checkpoints(session.run.checkpoints, session.show.say).newest()
     if newest is None:
         session.state.progress.data = dict(session.task.fingerprint)
+        session.state.progress.packed = pack(session)
         return False
     session.state.restore(newest)
     progress = session.state.progress
+    session.task.arrange(progress.packed)
     torch.set_num_threads(progress.threads)
     session.show.say(f"going on from step {progress.step:,}")
     check_data(session, changed)
@@ -205,6 +211,20 @@ def go_on(session: Session, changed: bool) -> bool:
         session.show.say(f"processes: {team.size} instead of {progress.processes}: sums are rounded otherwise")
         progress.processes = team.size
     return True
+
+
+def pack(session: Session) -> bool:
+    """Are batches packs? Decided when a run begins; it goes on with the same batches, wherever that is."""
+    config, able = session.config, can_graph(session.machine, session.team)
+    if config.fast == "on" and not able:
+        raise OptionError(
+            f"train.fast = 'on' is for one GPU in bf16 and one process, got {session.machine} and {session.team.size} processes",
+            hint="train.fast=auto is fast where it can be",
+        )
+    long = steps_of(config, session.task.batches_per_epoch) >= WORTH_COMPILING
+    packed = able and (config.fast == "on" or (config.fast == "auto" and long))
+    session.task.arrange(packed)
+    return packed
 
 
 def check_data(session: Session, changed: bool) -> None:
@@ -261,6 +281,7 @@ def conclude(session: Session, ending: Ending, asked: dict[str, Any]) -> Trained
     summary = {
         "step": progress.step, "reason": ending.reason, "metrics": dict(validation.metrics), "asked": asked,
         "best_step": progress.best_step, "seconds": round(progress.seconds, 1),
+        "compile_seconds": round(progress.compile_seconds, 1),
     }  # fmt: skip
     after = {
         name: validation.metrics

@@ -1,14 +1,12 @@
 """The loop: one for every task.
 
-It knows a task's batches, its loss and its score, and nothing else about it. Whatever is random in a step is drawn from a
-generator seeded by (seed, step): a run that was stopped and goes on is the same run, bit for bit, on the same machine with
-as many threads.
+It knows a task's batches, its loss and its score, and nothing else about it. A run that was stopped and goes on is the same run,
+bit for bit, on the same machine with as many threads.
 """
 
 import math
 import time
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -22,12 +20,12 @@ from manyheads.storage import is_whole
 from manyheads.tasks.task import Batch, Validation
 from manyheads.training.average import mean_weights
 from manyheads.training.checkpoints import Checkpoints
-from manyheads.training.optimizer import update
 from manyheads.training.prefetch import prefetch
 from manyheads.training.schedule import rate_at
 from manyheads.training.session import Session
 from manyheads.training.signals import StopRequest
 from manyheads.training.state import WEIGHTS, Progress, State, read_tensors
+from manyheads.training.steps import EagerSteps, GraphedSteps, Steps, can_graph
 
 __all__ = ["Ending", "fit", "steps_of", "warmup_of"]
 
@@ -68,17 +66,15 @@ def fit(session: Session, stop: StopRequest) -> Ending:
     checkpoints = Checkpoints(session.run.checkpoints, show.say, every=save_every, keep=keep)
     meter = Meter(session)
     state.model.train()
-    if team.size > 1 and not state.sharded:
-        settle_exchange(session)
-    show.start(steps, state.progress.step)
     ending = Ending("patience" if out_of_patience(state, config) else "finished")
-    since = state.progress.data_since
-    make = lambda step: task.batch(step - since, team)  # noqa: E731
-    for batch in prefetch(make, state.progress.step, steps if ending.reason == "finished" else 0):
+    last_step = steps if ending.reason == "finished" else 0
+    learn, make = choose_steps(session, last_step - state.progress.step)
+    show.start(steps, state.progress.step)
+    for batch in prefetch(make, state.progress.step, last_step):
         step = state.progress.step + 1
         meter.resume()
         rate = config.rate * rate_at(step, schedule=config.schedule, warmup=warmup, steps=steps)
-        meter.add(batch.count, *train_step(session, batch.to(session.machine.device), step, rate))
+        meter.add(batch.count, *learn(batch, step, rate))
         state.progress.step = step
         show.step(step)
 
@@ -101,41 +97,43 @@ def fit(session: Session, stop: StopRequest) -> Ending:
     return ending
 
 
-def settle_exchange(session: Session) -> None:
-    """One pass that nothing is learnt from. After the first backward pass of a process, DistributedDataParallel exchanges
-    gradients in another order; a run that goes on would round its sums otherwise than one that was never stopped."""
-    batch = session.task.batch(0, session.team).to(session.machine.device)
-    with session.machine.autocast():
-        loss = session.task.loss(session.state.forward, batch)
-    loss.backward()
-    session.state.optimizer.zero_grad(set_to_none=True)
+def choose_steps(session: Session, steps: int) -> tuple[Steps, Callable[[int], Batch]]:
+    """(what computes an update, what makes the batch of a step), for so many steps."""
+    task, state, machine, team = session.task, session.state, session.machine, session.team
+    since = state.progress.data_since
+    fast = state.progress.packed and steps > 0 and can_graph(machine, team)
+    if fast and (graphed := record(session)):
+        return graphed, lambda step: task.packs(step - since)
+    eager = EagerSteps(state, session.config, machine, task.loss, team)
+    if team.size > 1 and not state.sharded:
+        # After the first backward pass of a process, DistributedDataParallel exchanges gradients in another order; a run that
+        # goes on would round its sums otherwise than one that was never stopped.
+        eager.rehearse(task.batch(0, team))
+    return eager, lambda step: task.batch(step - since, team)
+
+
+def record(session: Session) -> GraphedSteps | None:
+    """An update as a CUDA graph; None if that is not to be had here."""
+    session.show.say("compiling: once, before the first step (train.fast=off does without)")
+    try:
+        steps = GraphedSteps(
+            session.state, session.config, session.machine, session.task.compiled_loss(), session.task.packs(0)
+        )
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # compilers fail in many ways: without one, training is slower, not impossible
+        session.show.say(
+            f"could not compile, going on without: {type(error).__name__}: {str(error).splitlines()[0][:200]}"
+        )
+        session.state.optimizer.zero_grad(set_to_none=True)
+        return None
+    session.state.progress.compile_seconds += steps.compile_seconds
+    session.log.write("compiled", step=session.state.progress.step, seconds=round(steps.compile_seconds, 1))
+    return steps
 
 
 def out_of_patience(state: State, config: TrainConfig) -> bool:
     return bool(config.patience) and state.progress.waited >= config.patience
-
-
-def train_step(session: Session, batch: Batch, step: int, rate: float) -> tuple[Tensor, Tensor, Tensor]:
-    """One update. The loss of every part is divided by the count of the whole batch, so parts change nothing, and neither
-    do processes: each has a share of the batch, and the mean of their gradients is that of all if each takes its own times
-    the number of them.
-
-    Gives the loss, the gradient's norm, and 1 if the update was skipped: tensors, which nobody waits for here.
-    """
-    state, config, machine, team = session.state, session.config, session.machine, session.team
-    torch.manual_seed((config.seed * 0x9E3779B1 + step + (team.rank << 48)) % 2**64)
-    total = torch.zeros((), device=machine.device)
-    *parts, last = batch.split(config.accumulate)
-    for part in (*parts, last):
-        with team.without_exchange(state.forward) if part is not last else nullcontext():
-            with machine.autocast():
-                loss = session.task.loss(state.forward, part) * team.size / batch.count
-            loss.backward()
-        total += loss.detach()
-    norm, skipped = update(state.optimizer, state.parameters, rate, config.clip)
-    if state.average:
-        state.average.update(step)
-    return total, norm, skipped
 
 
 class Meter:

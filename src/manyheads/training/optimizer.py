@@ -13,7 +13,7 @@ from manyheads.models.matrices import matrices_of
 from manyheads.team import like, whole
 from manyheads.training.muon import Muon
 
-__all__ = ["build_optimizer", "optimizer_tensors", "restore_optimizer", "update"]
+__all__ = ["build_optimizer", "optimizer_tensors", "ready_to_record", "restore_optimizer", "update"]
 
 
 def build_optimizer(model: nn.Module, rate: float, weight_decay: float, kind: str = "adamw") -> Optimizer:
@@ -33,10 +33,13 @@ def build_adamw(model: nn.Module, rate: float, weight_decay: float, without: Col
     return AdamW([g for g in groups if g["params"]], lr=rate, betas=(0.9, 0.98), eps=1e-9, fused=True)
 
 
-def update(optimizer: Optimizer, parameters: list[nn.Parameter], rate: float, clip: float) -> tuple[Tensor, Tensor]:
+def update(
+    optimizer: Optimizer, parameters: list[nn.Parameter], rate: float | Tensor, clip: float, keep: bool = False
+) -> tuple[Tensor, Tensor]:
     """One step, unless a gradient is not finite: then nothing changes. Gives (the gradient's norm, 1 if skipped).
 
     The decision is taken on the device, by the optimizer's own kernels: the loop need not wait for it.
+    A step that is recorded reads the rate from a tensor, and keeps the gradients where they are.
     """
     norm = whole(torch.nn.utils.clip_grad_norm_(parameters, clip or torch.inf, foreach=True))
     skipped = (~norm.isfinite()).float()
@@ -45,8 +48,24 @@ def update(optimizer: Optimizer, parameters: list[nn.Parameter], rate: float, cl
     # What a GradScaler would set: a fused optimizer leaves everything as it is if found_inf is 1.
     optimizer.grad_scale, optimizer.found_inf = None, skipped  # type: ignore[attr-defined]
     optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
+    if not keep:
+        optimizer.zero_grad(set_to_none=True)
     return norm, skipped
+
+
+def ready_to_record(optimizer: Optimizer) -> None:
+    """All that the optimizer remembers is there before its step is recorded: what is made while recording is made anew in every
+    replay."""
+    turned = optimizer.rows if isinstance(optimizer, Muon) else {}
+    for group in optimizer.param_groups:
+        group["capturable"] = True
+        for p in group["params"]:
+            state = optimizer.state[p]
+            kinds = ("momentum",) if p in turned else ("exp_avg", "exp_avg_sq")
+            for kind in kinds:
+                state.setdefault(kind, torch.zeros_like(p))
+            if p not in turned:
+                state["step"] = state.get("step", torch.zeros(())).to(p.device)
 
 
 def optimizer_tensors(optimizer: Optimizer, model: nn.Module) -> dict[str, Tensor]:

@@ -1,0 +1,165 @@
+"""A batch of pairs, padded or packed: what a model reads, and what it should say.
+
+    PairBatch    one pair a row, padding behind the shorter ones
+    PackedPairs  one pair after the other, in a room of fixed size
+    Packs        packs that one update learns from, computed one after the other
+
+source: ids and end · target: begin and ids · labels: ids and end
+
+B pairs · S source tokens · T target tokens
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import Protocol, Self
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from manyheads.nn import Layout, Packed
+from manyheads.text.packs import Room
+from manyheads.text.shards import Rows
+from manyheads.text.tokenizer import BEGIN, END, PADDING
+
+__all__ = ["PackedPairs", "Packs", "PairBatch", "Pairs", "pack_pairs", "pad_pairs"]
+
+Inputs = tuple[Tensor, Tensor] | tuple[Tensor, Tensor, Layout, Layout]
+
+
+class Pairs(Protocol):
+    """What a loss asks of a batch."""
+
+    @property
+    def inputs(self) -> Inputs:
+        """What the model is called with."""
+        ...
+
+    @property
+    def labels(self) -> Int[Tensor, "*target"]:
+        """What it should say; padding where nothing is learnt."""
+        ...
+
+    def twice(self) -> Self:
+        """The same pairs, and behind them the same once more."""
+        ...
+
+
+class Tensors:
+    """A batch whose fields are tensors, but for plain numbers."""
+
+    def names(self) -> list[str]:
+        return [field.name for field in fields(self) if isinstance(getattr(self, field.name), Tensor)]  # type: ignore[arg-type]
+
+    def tensors(self) -> list[Tensor]:
+        return [getattr(self, name) for name in self.names()]
+
+    def with_tensors(self, tensors: Iterable[Tensor]) -> Self:
+        return replace(self, **dict(zip(self.names(), tensors, strict=True)))  # type: ignore[type-var]
+
+    def to(self, device: torch.device) -> Self:
+        if device.type == "cpu":
+            return self
+        return self.with_tensors(t.pin_memory().to(device, non_blocking=True) for t in self.tensors())
+
+
+@dataclass(frozen=True, eq=False)
+class PairBatch(Tensors):
+    """One pair a row.
+
+    count   target tokens, the end included, of the whole batch, also in a part of it
+    """
+
+    source: Int[Tensor, "B S"]
+    target: Int[Tensor, "B T"]
+    labels: Int[Tensor, "B T"]
+    count: int = 1
+
+    @property
+    def inputs(self) -> Inputs:
+        return self.source, self.target
+
+    def split(self, parts: int) -> list["PairBatch"]:
+        return [self.with_tensors(rows) for rows in zip(*(t.chunk(parts) for t in self.tensors()), strict=True)]
+
+    def twice(self) -> "PairBatch":
+        return self.with_tensors(t.repeat(2, 1) for t in self.tensors())
+
+
+@dataclass(frozen=True, eq=False)
+class PackedPairs(Tensors):
+    """One pair after the other, as many as there are; behind them sentences without tokens, up to a fixed number; and one
+    last sentence of padding that takes the places left. Shapes are the same for every pack of a run.
+
+    source_offsets, target_offsets   where each sentence starts, and at last the number of tokens
+    longest                          no sentence but the last is longer
+    """
+
+    source: Int[Tensor, " S"]
+    target: Int[Tensor, " T"]
+    labels: Int[Tensor, " T"]
+    source_offsets: Int[Tensor, " starts"]
+    target_offsets: Int[Tensor, " starts"]
+    longest: int
+
+    @property
+    def inputs(self) -> Inputs:
+        layouts = (
+            layout_of(self.source_offsets, len(self.source), self.longest),
+            layout_of(self.target_offsets, len(self.target), self.longest),
+        )
+        return self.source, self.target, *layouts
+
+    def twice(self) -> "PackedPairs":
+        ids = (torch.cat([t, t]) for t in (self.source, self.target, self.labels))
+        offsets = (torch.cat([t, t[1:] + t[-1]]) for t in (self.source_offsets, self.target_offsets))
+        return self.with_tensors([*ids, *offsets])
+
+
+@dataclass(frozen=True, eq=False)
+class Packs:
+    """
+    count   target tokens, the end included, of all packs
+    """
+
+    packs: list[PackedPairs]
+    count: int
+
+    def to(self, device: torch.device) -> "Packs":
+        return Packs([pack.to(device) for pack in self.packs], self.count)
+
+    def split(self, parts: int) -> list[PackedPairs]:
+        """The packs themselves: as many as the plan was made for."""
+        return self.packs
+
+
+def layout_of(offsets: Int[Tensor, " starts"], tokens: int, longest: int) -> Packed:
+    """Padding counts its positions, too: not beyond what a table of positions has."""
+    layout = Packed.from_offsets(offsets, tokens, longest)
+    return replace(layout, positions=layout.positions.clamp(max=longest - 1))
+
+
+def pad_pairs(sources: Rows, targets: Rows) -> PairBatch:
+    return PairBatch(
+        source=torch.from_numpy(sources.padded(after=END)),
+        target=torch.from_numpy(targets.padded(before=BEGIN)),
+        labels=torch.from_numpy(targets.padded(after=END)),
+        count=int(targets.lengths.sum()) + len(targets.lengths),
+    )
+
+
+def pack_pairs(sources: Rows, targets: Rows, room: Room, longest: int) -> PackedPairs:
+    source, source_offsets = sources.packed(room.source, room.pairs, after=END)
+    labels, target_offsets = targets.packed(room.target, room.pairs, after=END)
+    target = np.roll(labels, 1)
+    target[target_offsets[: len(targets.lengths)]] = BEGIN
+    target[target_offsets[len(targets.lengths)] :] = PADDING
+    return PackedPairs(
+        source=torch.from_numpy(source),
+        target=torch.from_numpy(target),
+        labels=torch.from_numpy(labels),
+        source_offsets=torch.from_numpy(source_offsets),
+        target_offsets=torch.from_numpy(target_offsets),
+        longest=longest,
+    )

@@ -1,0 +1,75 @@
+"""Which pairs have a turn in which epoch, when some corpora are met more often than others.
+
+A corpus of weight 2 is met twice an epoch. One of weight 0.3 is sorted by length and cut into 0.3 × n places of
+neighbours, and each epoch takes the next pair of every place: the longest that a place may give counts as the room that
+its turn takes, so that this is the same in every epoch.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Int
+
+__all__ = ["Numbers", "Turns", "Weighted", "generator"]
+
+Numbers = Int[np.ndarray, " N"]
+Weighted = tuple[int, float]
+"""(pairs of a corpus, its weight)"""
+
+LONGEST = (1 << 20) - 1
+
+
+class Turns:
+    """
+    sources, targets   tokens of each pair, the special ones included
+    corpora            how many of the pairs, one corpus after the other, have which weight; by default all have weight 1
+    """
+
+    def __init__(
+        self, sources: Numbers, targets: Numbers, seed: int, corpora: Sequence[Weighted] | None = None
+    ) -> None:
+        self.targets, self.longest, self.seed = targets, np.maximum(sources, targets), seed
+        self.corpora = corpora or [(len(targets), 1.0)]
+
+    def of(self, epoch: int) -> tuple[Numbers, Numbers]:
+        """(the pairs of an epoch, sorted by length; the room that each takes, which is the same in every epoch)"""
+        if all(weight == 1 for _, weight in self.corpora):
+            order = self.sorted_rows(epoch)
+            return order, self.longest[order]
+        order, start, rows, room = self.sorted_rows(0), 0, [], []  # places are the same in every epoch
+        for number, (count, weight) in enumerate(self.corpora):
+            own = order[(order >= start) & (order < start + count)]
+            start += count
+            for some, longest in weighted(own, weight, epoch, generator(self.seed, number, "weights")):
+                rows.append(own[some])
+                room.append(self.longest[own[longest]])
+        all_rows, all_room = np.concatenate(rows), np.concatenate(room)
+        ties = generator(self.seed, epoch, "ties").random(len(all_rows), np.float32)
+        mixed = np.lexsort((ties, self.targets[all_rows], all_room))
+        return all_rows[mixed], all_room[mixed]
+
+    def sorted_rows(self, epoch: int) -> Numbers:
+        """By length, then by target length, then at random: one number each, sorted. (A stable sort: alike everywhere.)"""
+        key = np.minimum(self.longest, LONGEST).astype(np.uint64) << np.uint64(44)
+        key |= np.minimum(self.targets, LONGEST).astype(np.uint64) << np.uint64(24)
+        key |= generator(self.seed, epoch, "ties").integers(0, 1 << 24, len(key), np.uint32)
+        return np.argsort(key, kind="stable")
+
+
+def generator(seed: int, number: int, purpose: str) -> np.random.Generator:
+    """`number` is that of an epoch or a corpus."""
+    stream = 4 * number + ("batches", "weights", "ties", "packs").index(purpose)
+    return np.random.Generator(np.random.Philox(key=np.array([seed, stream], np.uint64)))
+
+
+def weighted(own: Numbers, weight: float, epoch: int, random: np.random.Generator) -> list[tuple[Numbers, Numbers]]:
+    """Which of a corpus' sorted pairs have a turn, and for each turn where the longest pair is that it might be."""
+    count, times = len(own), int(weight)
+    whole = np.arange(count)
+    found = [(whole, whole)] * times
+    if weight > times and count:
+        places = max(1, round((weight - times) * count))
+        bounds = np.arange(places + 1) * count // places
+        first = random.integers(0, 1 << 31, places)  # in some places the shortest begins, in others the longest
+        found.append((bounds[:-1] + (first + epoch) % np.diff(bounds), bounds[1:] - 1))
+    return found

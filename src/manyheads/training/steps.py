@@ -1,0 +1,161 @@
+"""One update of a model: from a batch to changed weights. Two ways to compute it, with the same result but for rounding:
+
+    EagerSteps    operation by operation: any device, any batch, any number of processes
+    GraphedSteps  on one GPU: everything from the ids to the moving average is recorded once as a CUDA graph, its blocks compiled, and
+                  replayed with new ids. Nothing is launched from Python, and nothing waits for it.
+
+Whatever is random in a step is drawn from generators seeded by (seed, step): a run that was stopped and goes on is the same run.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any, Protocol
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from manyheads.machine import Machine
+from manyheads.models.parts import Embed
+from manyheads.nn import DecoderBlock, EncoderBlock
+from manyheads.recipe import TrainConfig
+from manyheads.tasks.task import Batch
+from manyheads.team import ALONE, Team
+from manyheads.training.optimizer import ready_to_record, update
+from manyheads.training.state import State
+
+__all__ = ["EagerSteps", "GraphedSteps", "Loss", "Steps", "can_graph"]
+
+Loss = Callable[[nn.Module, Any], Tensor]
+Report = tuple[Float[Tensor, ""], Float[Tensor, ""], Float[Tensor, ""]]
+"""The loss, the gradient's norm, and 1 if the update was skipped: tensors, which nobody waits for here."""
+
+WARM_UP = 3
+"""Passes before a graph is recorded: libraries choose their kernels in the first ones."""
+
+COMPILED = (EncoderBlock, DecoderBlock, Embed)
+"""Blocks of a kind share their code: compiling one is compiling all."""
+
+
+class Steps(Protocol):
+    def __call__(self, batch: Batch, step: int, rate: float) -> Report: ...
+
+
+def can_graph(machine: Machine, team: Team) -> bool:
+    """One GPU in bfloat16, and one process."""
+    return machine.device.type == "cuda" and machine.precision == "bf16" and team.size == 1
+
+
+def seed_step(seed: int, step: int, rank: int = 0) -> None:
+    torch.manual_seed((seed * 0x9E3779B1 + step + (rank << 48)) % 2**64)
+
+
+class EagerSteps:
+    """The loss of every part is divided by the count of the whole batch, so parts change nothing, and neither do processes:
+    each has a share of the batch, and the mean of their gradients is that of all if each takes its own times the number of
+    them."""
+
+    def __init__(self, state: State, config: TrainConfig, machine: Machine, loss: Loss, team: Team = ALONE) -> None:
+        self.state, self.config, self.machine, self.loss, self.team = state, config, machine, loss, team
+
+    def __call__(self, batch: Batch, step: int, rate: float) -> Report:
+        state, config, machine, team = self.state, self.config, self.machine, self.team
+        seed_step(config.seed, step, team.rank)
+        batch = batch.to(machine.device)
+        total = torch.zeros((), device=machine.device)
+        *parts, last = batch.split(config.accumulate)
+        for part in (*parts, last):
+            with team.without_exchange(state.forward) if part is not last else nullcontext():
+                with machine.autocast():
+                    loss = self.loss(state.forward, part) * team.size / batch.count
+                loss.backward()
+            total += loss.detach()
+        norm, skipped = update(state.optimizer, state.parameters, rate, config.clip)
+        if state.average:
+            state.average.update(step)
+        return total, norm, skipped
+
+    def rehearse(self, batch: Batch) -> None:
+        """A pass that nothing is learnt from."""
+        with self.machine.autocast():
+            loss = self.loss(self.state.forward, batch.to(self.machine.device))
+        loss.backward()
+        self.state.optimizer.zero_grad(set_to_none=True)
+
+
+class GraphedSteps:
+    """
+    example           a batch; all others must have its shapes
+    compile_seconds   how long it took to get ready
+    """
+
+    def __init__(self, state: State, config: TrainConfig, machine: Machine, loss: Loss, example: Batch) -> None:
+        began = time.monotonic()
+        self.state, self.config, self.machine, self.loss = state, config, machine, loss
+        self.parts: list[Any] = list(example.to(machine.device).split(config.accumulate))
+        # What changes from step to step and is not in the batch: 1 / count, the learning rate, the share of the moving average.
+        self.numbers = torch.zeros(3, device=machine.device)
+        self.sent = torch.zeros(
+            64, 3, pin_memory=True
+        )  # a ring: a copy may still be on its way when the next is written
+        ready_to_record(state.optimizer)
+        with compiled_blocks(state.model):
+            self.graph, self.report = self.record()
+        torch.cuda.synchronize(machine.device)
+        self.compile_seconds = time.monotonic() - began
+
+    def __call__(self, batch: Batch, step: int, rate: float) -> Report:
+        seed_step(self.config.seed, step)
+        for mine, given in zip(self.parts, batch.split(self.config.accumulate), strict=True):
+            for here, there in zip(mine.tensors(), given.tensors(), strict=True):  # type: ignore[attr-defined]
+                here.copy_(there, non_blocking=True)
+        place = self.sent[step % len(self.sent)]
+        average = self.state.average
+        place[0], place[1], place[2] = 1 / batch.count, rate, average.share(step) if average else 0.0
+        self.numbers.copy_(place, non_blocking=True)
+        self.graph.replay()
+        return self.report[0].clone(), self.report[1].clone(), self.report[2].clone()
+
+    def record(self) -> tuple[torch.cuda.CUDAGraph, Report]:
+        """Gradients are made anew in every replay, at the same places: there is nothing to set to zero."""
+        beside = torch.cuda.Stream()
+        beside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(beside):
+            for _ in range(WARM_UP):
+                self.learn()
+                self.state.optimizer.zero_grad(set_to_none=True)
+        torch.cuda.current_stream().wait_stream(beside)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            loss = self.learn()
+            norm, skipped = update(
+                self.state.optimizer, self.state.parameters, self.numbers[1], self.config.clip, keep=True
+            )
+            if self.state.average:
+                self.state.average.follow(self.numbers[2])
+        return graph, (loss, norm, skipped)
+
+    def learn(self) -> Tensor:
+        """Forward and backward, part by part: the mean loss of a token."""
+        total = torch.zeros((), device=self.machine.device)
+        for part in self.parts:
+            with self.machine.autocast():
+                loss = self.loss(self.state.model, part) * self.numbers[0]
+            loss.backward()
+            total = total + loss.detach()
+        return total
+
+
+@contextmanager
+def compiled_blocks(model: nn.Module) -> Iterator[None]:
+    """While this lasts, blocks are compiled, each kind once. What is recorded stays so; who calls them later finds them as they
+    were: sentences of any length would be compiled anew."""
+    blocks = [module for module in model.modules() if isinstance(module, COMPILED)]
+    for block in blocks:
+        block.compile(dynamic=False)
+    try:
+        yield
+    finally:
+        for block in blocks:
+            block._compiled_call_impl = None
