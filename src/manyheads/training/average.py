@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 __all__ = ["MovingAverage", "mean_weights"]
@@ -21,10 +22,23 @@ class MovingAverage:
         self.mine: list[Tensor] = list(self.weights.values())
         self.theirs: list[Tensor] = list(model.parameters())
 
-    @torch.no_grad()
     def update(self, step: int) -> None:
-        decay = min(self.decay, (1 + step) / (10 + step))
-        torch._foreach_lerp_(self.mine, self.theirs, 1 - decay)
+        self.follow(self.share(step))
+
+    def share(self, step: int) -> float:
+        """1 − d: how far the average goes towards the weights."""
+        return 1 - min(self.decay, (1 + step) / (10 + step))
+
+    @torch.no_grad()
+    def follow(self, share: float | Float[Tensor, ""]) -> None:
+        """A number, or one that lies on the device, where nobody waits for it: a captured graph reads it anew each time."""
+        if not isinstance(share, Tensor):
+            torch._foreach_lerp_(self.mine, self.theirs, share)
+            return
+        # lerp takes no share from the device for many tensors at once.
+        ways = torch._foreach_sub(self.theirs, self.mine)
+        torch._foreach_mul_(ways, share)
+        torch._foreach_add_(self.mine, ways)
 
 
 def mean_weights(all_weights: Iterable[Mapping[str, Tensor]], shares: Sequence[float] = ()) -> dict[str, Tensor]:

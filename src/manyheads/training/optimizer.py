@@ -6,6 +6,7 @@ If the recipe says so, the hidden matrices are Muon's instead (muon.py).
 from collections.abc import Collection
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
@@ -13,7 +14,7 @@ from manyheads.models.matrices import matrices_of
 from manyheads.team import like, whole
 from manyheads.training.muon import Muon
 
-__all__ = ["build_optimizer", "optimizer_tensors", "restore_optimizer", "update"]
+__all__ = ["build_optimizer", "optimizer_tensors", "ready_to_record", "restore_optimizer", "update"]
 
 
 def build_optimizer(model: nn.Module, rate: float, weight_decay: float, kind: str = "adamw") -> Optimizer:
@@ -33,20 +34,33 @@ def build_adamw(model: nn.Module, rate: float, weight_decay: float, without: Col
     return AdamW([g for g in groups if g["params"]], lr=rate, betas=(0.9, 0.98), eps=1e-9, fused=True)
 
 
-def update(optimizer: Optimizer, parameters: list[nn.Parameter], rate: float, clip: float) -> tuple[Tensor, Tensor]:
+def update(
+    optimizer: Optimizer, parameters: list[nn.Parameter], rate: float | Float[Tensor, ""], clip: float
+) -> tuple[Tensor, Tensor]:
     """One step, unless a gradient is not finite: then nothing changes. Gives (the gradient's norm, 1 if skipped).
 
-    The decision is taken on the device, by the optimizer's own kernels: the loop need not wait for it.
+    The decision is taken on the device, by the optimizer's own kernels: the loop need not wait for it. If the rate lies on the device,
+    too, the step can be captured in a CUDA graph.
     """
     norm = whole(torch.nn.utils.clip_grad_norm_(parameters, clip or torch.inf, foreach=True))
     skipped = (~norm.isfinite()).float()
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"], group["capturable"] = rate, isinstance(rate, Tensor)
     # What a GradScaler would set: a fused optimizer leaves everything as it is if found_inf is 1.
     optimizer.grad_scale, optimizer.found_inf = None, skipped  # type: ignore[attr-defined]
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     return norm, skipped
+
+
+def ready_to_record(optimizer: Optimizer) -> None:
+    """Make the state that the first step would make: what is made within a CUDA graph begins anew in every replay."""
+    adamw = optimizer.adamw if isinstance(optimizer, Muon) else optimizer
+    adamw_s = {p for group in adamw.param_groups for p in group["params"]}
+    for p in (p for group in optimizer.param_groups for p in group["params"] if not optimizer.state[p]):
+        kinds = ("exp_avg", "exp_avg_sq") if p in adamw_s else ("momentum",)
+        count = {"step": torch.zeros((), device=p.device)} if p in adamw_s else {}
+        optimizer.state[p].update(count | {kind: torch.zeros_like(p) for kind in kinds})
 
 
 def optimizer_tensors(optimizer: Optimizer, model: nn.Module) -> dict[str, Tensor]:
