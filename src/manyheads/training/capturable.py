@@ -65,6 +65,12 @@ def choose_update(
 
 
 def fusible(parameters: Sequence[Tensor]) -> bool:
-    """Whole, dense and on one GPU. (A DTensor is shared out: no kernel of ours sees all of it.)"""
-    plain = all(type(p) is nn.Parameter and p.dtype == torch.float32 and p.is_contiguous() for p in parameters)
-    return plain and len({p.device for p in parameters}) == 1 and parameters[0].is_cuda
+    """Whole, dense, aligned and on one GPU. (A DTensor is shared out: no kernel of ours sees all of it.)"""
+    return len({p.device for p in parameters}) == 1 and all(
+        type(p) is nn.Parameter
+        and p.is_cuda
+        and p.dtype == torch.float32
+        and p.is_contiguous()
+        and p.data_ptr() % 16 == 0
+        for p in parameters
+    )

@@ -37,19 +37,20 @@ class FusedUpdate:
         self.betas, self.eps = optimizer.defaults["betas"], optimizer.defaults["eps"]
         ready_to_record(optimizer)
         device = self.parameters[0].device
-        on_device = {"device": device}
         self.lanes = -(-len(self.parameters) // BATCH) * BATCH
         decays = {p: group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
-        self.decays = torch.tensor([decays.get(p, 0.0) for p in self.parameters], dtype=torch.float64, **on_device)
-        self.sizes = torch.tensor([p.numel() for p in self.parameters], dtype=torch.int32, **on_device)
+        self.decays = torch.tensor([decays.get(p, 0.0) for p in self.parameters], dtype=torch.float64, device=device)
+        self.sizes = torch.tensor([p.numel() for p in self.parameters], dtype=torch.int32, device=device)
         self.owners, self.starts = (t.to(device) for t in chunks([p.numel() for p in self.parameters]))
         self.programs = -(-len(self.owners) // PARTS)
         self.steps = one_count(optimizer, self.parameters)
         self.table = self.addresses(optimizer)
-        self.nothing = torch.zeros(4, **on_device)
-        self.sums = torch.zeros(self.programs, **on_device)
-        self.factors = torch.zeros(3, self.lanes, **on_device)
-        self.rate, self.weight = torch.zeros(2, 1, dtype=torch.float64, **on_device)
+        self.nothing = torch.zeros(4, device=device)
+        self.sums = torch.zeros(self.programs, device=device)
+        self.factors = torch.zeros(3, self.lanes, device=device)
+        self.rate, self.weight = torch.zeros(2, 1, dtype=torch.float64, device=device)
+        # No kernel can be compiled while a graph is captured. Without gradients, and with a share of 0, nothing moves.
+        self.launch([None] * len(self.parameters))
 
     def addresses(self, optimizer: AdamW) -> Tensor:
         """Rows: weights, gradients (in every call anew), means, squares, averages."""
@@ -63,7 +64,6 @@ class FusedUpdate:
             [averages[p] if averages else None for p in self.parameters],
         ]
         self.kept = [[t for t in row if t is not None] for row in rows]  # an address keeps nothing alive
-        self.aligned = all(address_of(t) % 16 == 0 for row in self.kept for t in row)
         empty = [0] * (self.lanes - len(held))
         return torch.tensor([[address_of(t) for t in row] + empty for row in rows], device=self.decays.device)
 
@@ -76,14 +76,18 @@ class FusedUpdate:
     @torch.no_grad()
     def __call__(self) -> tuple[Tensor, Tensor]:
         """(the gradient's norm, 1 if the step was left out)"""
-        gradients = [None if p.grad is None else p.grad.contiguous() for p in self.parameters]
+        norm, skipped = self.launch([readable(p.grad) for p in self.parameters])
+        for p in self.parameters:
+            p.grad = None
+        return norm, skipped
+
+    def launch(self, gradients: Sequence[Tensor | None]) -> tuple[Tensor, Tensor]:
         self.note(gradients)
-        aligned = self.aligned and all(address_of(g) % 16 == 0 for g in gradients)
         outcome = torch.empty(3, device=self.sums.device)
         where = self.sizes, self.owners, self.starts
         kernels.sum_squares[(self.programs,)](
             self.table, *where, self.sums, len(self.owners), self.lanes,
-            ALIGNED=aligned, BLOCK=BLOCK, PARTS=PARTS, num_warps=8,
+            BLOCK=BLOCK, PARTS=PARTS, num_warps=8,
         )  # fmt: skip
         kernels.settle_step[(1,)](
             self.table, self.sums, outcome, self.steps, self.decays, self.factors, self.rate, self.clip, self.lanes,
@@ -93,10 +97,8 @@ class FusedUpdate:
         kernels.move_chunk[(len(self.owners),)](
             self.table, *where, outcome, self.factors, self.weight, self.lanes,
             BETA1=self.betas[0], BETA2=self.betas[1], EPS=self.eps,
-            AVERAGE=self.average is not None, ALIGNED=aligned, BLOCK=BLOCK, num_warps=8,
+            AVERAGE=self.average is not None, BLOCK=BLOCK, num_warps=8,
         )  # fmt: skip
-        for p in self.parameters:
-            p.grad = None
         return outcome[0], outcome[1]
 
     def note(self, gradients: Sequence[Tensor | None]) -> None:
@@ -122,6 +124,13 @@ def chunks(sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
     owners = torch.repeat_interleave(torch.arange(len(sizes)), counts)
     starts = (torch.arange(len(owners)) - (counts.cumsum(0) - counts)[owners]) * BLOCK
     return owners.int(), starts.int()
+
+
+def readable(gradient: Tensor | None) -> Tensor | None:
+    """As the kernels read it: dense, four numbers at once."""
+    if gradient is None or (gradient.is_contiguous() and gradient.data_ptr() % 16 == 0):
+        return gradient
+    return gradient.clone(memory_format=torch.contiguous_format)
 
 
 def address_of(tensor: Tensor | None) -> int:

@@ -37,37 +37,37 @@ def note_addresses(row, tensors, nothing, BATCH: tl.constexpr):
 
 
 @triton.jit
-def floats_at(addresses, tensor, ALIGNED: tl.constexpr):
-    pointer = tl.load(addresses + tensor).to(tl.pointer_type(tl.float32))
-    return tl.multiple_of(pointer, 16) if ALIGNED else pointer
+def floats_at(addresses, tensor):
+    """Addresses are multiples of 16, and chunks start at multiples of 16: four numbers are read at once."""
+    return tl.multiple_of(tl.load(addresses + tensor).to(tl.pointer_type(tl.float32)), 16)
 
 
 @triton.jit
 def start_of(starts, chunk):
-    return tl.multiple_of(tl.load(starts + chunk), 16)  # of BLOCK, even: four are read at once
+    return tl.multiple_of(tl.load(starts + chunk), 16)
 
 
 @triton.jit
-def squares_of(gradients, sizes, owners, starts, chunk, ALIGNED: tl.constexpr, BLOCK: tl.constexpr):
+def squares_of(gradients, sizes, owners, starts, chunk, BLOCK: tl.constexpr):
     tensor, start = tl.load(owners + chunk), start_of(starts, chunk)
     size, places = tl.load(sizes + tensor), start + tl.arange(0, BLOCK)
     some = tl.zeros([BLOCK], tl.float32)
     if tl.load(gradients + tensor) != 0:
         if start + BLOCK <= size:  # a mask would have them read one by one
-            some = tl.load(floats_at(gradients, tensor, ALIGNED) + places)
+            some = tl.load(floats_at(gradients, tensor) + places)
         else:
-            some = tl.load(floats_at(gradients, tensor, ALIGNED) + places, mask=places < size, other=0.0)
+            some = tl.load(floats_at(gradients, tensor) + places, mask=places < size, other=0.0)
     return some * some
 
 
 @triton.jit
-def sum_squares(addresses, sizes, owners, starts, sums, chunks, LANES, ALIGNED: tl.constexpr, BLOCK: tl.constexpr, PARTS: tl.constexpr):  # fmt: skip
+def sum_squares(addresses, sizes, owners, starts, sums, chunks, LANES, BLOCK: tl.constexpr, PARTS: tl.constexpr):  # fmt: skip
     """Σ g² of PARTS chunks."""
     total = tl.zeros([BLOCK], tl.float32)
     for part in range(PARTS):
         chunk = tl.program_id(0) * PARTS + part
         if chunk < chunks:
-            total += squares_of(addresses + LANES, sizes, owners, starts, chunk, ALIGNED, BLOCK)
+            total += squares_of(addresses + LANES, sizes, owners, starts, chunk, BLOCK)
     tl.store(sums + tl.program_id(0), tl.sum(total))
 
 
@@ -110,7 +110,7 @@ def settle_step(
 def move_chunk(
     addresses, sizes, owners, starts, outcome, factors, weight, LANES,
     BETA1: tl.constexpr, BETA2: tl.constexpr, EPS: tl.constexpr,
-    AVERAGE: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr,
+    AVERAGE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """All that happens to the parameters of one chunk."""
     chunk = tl.program_id(0)
@@ -118,23 +118,23 @@ def move_chunk(
     size = tl.load(sizes + tensor)
     places = start + tl.arange(0, BLOCK)
     if start + BLOCK <= size:
-        move(addresses, tensor, places, None, outcome, factors, weight, LANES, BETA1, BETA2, EPS, AVERAGE, ALIGNED)
+        move(addresses, tensor, places, None, outcome, factors, weight, LANES, BETA1, BETA2, EPS, AVERAGE)
     else:
         inside = places < size
-        move(addresses, tensor, places, inside, outcome, factors, weight, LANES, BETA1, BETA2, EPS, AVERAGE, ALIGNED)
+        move(addresses, tensor, places, inside, outcome, factors, weight, LANES, BETA1, BETA2, EPS, AVERAGE)
 
 
 @triton.jit
 def move(
     addresses, tensor, places, inside, outcome, factors, weight, LANES,
-    BETA1: tl.constexpr, BETA2: tl.constexpr, EPS: tl.constexpr, AVERAGE: tl.constexpr, ALIGNED: tl.constexpr,
+    BETA1: tl.constexpr, BETA2: tl.constexpr, EPS: tl.constexpr, AVERAGE: tl.constexpr,
 ):  # fmt: skip
-    weights = floats_at(addresses, tensor, ALIGNED) + places
+    weights = floats_at(addresses, tensor) + places
     w = tl.load(weights, mask=inside)
     if (tl.load(addresses + LANES + tensor) != 0) & (tl.load(outcome + 1) == 0):
-        means = floats_at(addresses + 2 * LANES, tensor, ALIGNED) + places
-        squares = floats_at(addresses + 3 * LANES, tensor, ALIGNED) + places
-        g = tl.load(floats_at(addresses + LANES, tensor, ALIGNED) + places, mask=inside) * tl.load(outcome + 2)
+        means = floats_at(addresses + 2 * LANES, tensor) + places
+        squares = floats_at(addresses + 3 * LANES, tensor) + places
+        g = tl.load(floats_at(addresses + LANES, tensor) + places, mask=inside) * tl.load(outcome + 2)
         m, v = tl.load(means, mask=inside), tl.load(squares, mask=inside)
         m += (1 - BETA1) * (g - m)
         v = BETA2 * v + (1 - BETA2) * g * g
@@ -145,7 +145,7 @@ def move(
         tl.store(squares, v, mask=inside)
         tl.store(weights, w, mask=inside)
     if AVERAGE:
-        averages = floats_at(addresses + 4 * LANES, tensor, ALIGNED) + places
+        averages = floats_at(addresses + 4 * LANES, tensor) + places
         a, share = tl.load(averages, mask=inside), tl.load(weight).to(tl.float32)
         # From the nearer end, as torch.lerp goes.
         a = tl.where(share < 0.5, a + share * (w - a), w - (w - a) * (1 - share))
