@@ -8,7 +8,7 @@ a round together.
 N bytes, then pieces, of all sentences of a batch in a row
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ class MergeDropout:
     """Cuts sentences anew: ids as `BytePairs.encode` gives them in, ids of the same text out."""
 
     def __init__(self, tokenizer: BytePairs, probability: float, seed: int, side: int = 0) -> None:
-        self.probability, self.seed, self.side = probability, seed, side
+        self.tokenizer, self.probability, self.seed, self.side = tokenizer, probability, seed, side
         self.spellings = one_after_the_other([np.frombuffer(spelling, np.uint8) for spelling in tokenizer.spellings])
         ids = {spelling: i for i, spelling in enumerate(tokenizer.spellings) if i >= FIRST}
         self.byte_ids = np.array([ids.get(bytes([b]), 0) for b in range(256)], np.int64)
@@ -161,10 +161,14 @@ class Ranks:
 
 
 class Recut:
-    """Sequences of a corpus that are cut anew in every epoch; what would be longer than `most` stays as it is."""
+    """Sequences of a corpus that are cut anew in every epoch; what would be longer than `most` stays as it is.
+
+    cut   (rows, epoch) → the rows in new pieces; `Cutters` (cutters.py) do the same on several cores
+    """
 
     def __init__(self, stored: Sequences, dropout: MergeDropout, most: int) -> None:
         self.stored, self.dropout, self.most = stored, dropout, most
+        self.cut: Callable[[Ids, int], Rows] = self.cut_here
         tried = np.linspace(0, len(stored) - 1, min(TRIED, len(stored))).astype(np.int64)
         longer = self.rows(tried, 0).lengths.sum() / max(1, stored.lengths[tried].sum())
         # A batch is planned for sentences of this length. Some will be longer, some shorter.
@@ -172,8 +176,11 @@ class Recut:
 
     def rows(self, rows: Ids, epoch: int) -> Rows:
         stored = gathered(self.stored.rows(rows))
-        drawn = self.dropout.cut(stored, rows, epoch)
+        drawn = self.cut(rows, epoch)
         return chosen(drawn, stored, drawn.lengths <= self.most)
+
+    def cut_here(self, rows: Ids, epoch: int) -> Rows:
+        return self.dropout.cut(gathered(self.stored.rows(rows)), rows, epoch)
 
 
 def chosen(one: Rows, other: Rows, first: Bool[np.ndarray, " B"]) -> Rows:
