@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from manyheads import Transformer, TransformerConfig
+from manyheads.tasks.translate import PairBatch
 from manyheads.training.average import MovingAverage
 from manyheads.training.capturable import TorchUpdate, choose_update
 from manyheads.training.optimizer import build_optimizer, update
@@ -124,3 +125,12 @@ def test_the_fused_update_is_torch_s_given_the_same_gradients(clip):
         torch.testing.assert_close(norm, expected, rtol=1e-6, atol=0, equal_nan=True)
     for ours, theirs in zip([*model.parameters(), *average.mine], [*peer.parameters(), *mean.mine], strict=True):
         assert relative(ours.detach(), theirs.detach()) < 1e-6
+
+
+def test_a_pinned_batch_is_copied_as_it_is():
+    ids = torch.arange(12).view(3, 4)
+    batch = PairBatch(ids, ids + 1, ids + 2, 12).pinned()
+    assert all(t.is_pinned() for t in batch.tensors)
+    there = batch.to(torch.device("cuda"))
+    assert there.source.is_cuda
+    assert torch.equal(there.labels.cpu(), ids + 2)

@@ -12,7 +12,7 @@ import pytest
 
 from manyheads.errors import TrainingError
 from manyheads.modelfolder import bundled
-from manyheads.text.cutters import Cutters
+from manyheads.text.cutters import Cutters, employed
 from manyheads.text.dropout import MergeDropout, Recut
 from manyheads.text.shards import Sequences, sequence_writer
 from manyheads.text.tokenizer import train_tokenizer
@@ -50,6 +50,20 @@ def test_the_same_cuts_by_any_number(recut, hire):
         for batch, rows in zip(batches, expected, strict=True):
             found = recut.rows(*batch)
             assert all(np.array_equal(a, b) for a, b in zip(found, rows, strict=True))
+
+
+def test_they_are_employed_for_a_while(recut, monkeypatch):
+    """Only where something is cut anew, and only if there are cores."""
+    rows = np.arange(300)
+    expected = recut.rows(rows, 2)
+    for cores, processes in ((8, 4), (2, 0)):
+        monkeypatch.setattr("manyheads.text.cutters.cores", lambda cores=cores: cores)
+        with employed((recut, recut.stored)):
+            hired = recut.cut.processes if isinstance(recut.cut, Cutters) else []
+            assert len(hired) == processes
+            assert np.array_equal(recut.rows(rows, 2).ids, expected.ids)
+        assert recut.cut == recut.cut_here
+        assert all(process.returncode is not None for process in hired)
 
 
 def test_a_process_that_dies_is_heard_of(recut, hire):

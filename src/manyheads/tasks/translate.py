@@ -6,6 +6,7 @@ B pairs · S source tokens · T target tokens
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,7 @@ from manyheads.tasks.task import Sample, Say, Validation, changed_data
 from manyheads.team import ALONE, Team
 from manyheads.text.batches import BatchPlan
 from manyheads.text.corpus import Corpus, Counts, Pair, Paths, check_paths, files_of
+from manyheads.text.cutters import employed
 from manyheads.text.dropout import MergeDropout, Recut
 from manyheads.text.parallel import (
     Parallel,
@@ -65,7 +67,10 @@ class PairBatch:
     def to(self, device: torch.device) -> "PairBatch":
         if device.type == "cpu":
             return self
-        return self.with_tensors(t.pin_memory().to(device, non_blocking=True) for t in self.tensors)
+        return self.with_tensors(t.to(device, non_blocking=True) for t in self.tensors)
+
+    def pinned(self) -> "PairBatch":
+        return self.with_tensors(t.pin_memory() for t in self.tensors)
 
     def split(self, parts: int) -> list["PairBatch"]:
         return [self.with_tensors(rows) for rows in zip(*(t.chunk(parts) for t in self.tensors), strict=True)]
@@ -152,6 +157,9 @@ class Task:
             labels=labels,
             count=count,
         )
+
+    def hastened(self) -> AbstractContextManager[None]:
+        return employed((self.sources, self.targets))
 
     def loss(self, model: nn.Module, batch: PairBatch) -> Float[Tensor, ""]:
         return self.summed_loss(model, batch.source, batch.target, batch.labels)

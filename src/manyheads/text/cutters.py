@@ -12,23 +12,26 @@ import json
 import struct
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from manyheads.errors import TrainingError
-from manyheads.text.dropout import Ids, MergeDropout, gathered
-from manyheads.text.processes import last_words, start_process
+from manyheads.text.dropout import Ids, MergeDropout, Recut, gathered
+from manyheads.text.processes import cores, last_words, start_process
 from manyheads.text.shards import Rows, Sequences
 from manyheads.text.tokenizer import BytePairs
 
-__all__ = ["Cutters"]
+__all__ = ["Cutters", "employed"]
 
 HEAD = struct.Struct("<qq")
 WORTH_SENDING = 64
 """Rows that a process should have to cut, at least."""
+
+MOST = 8
 
 
 class Cutters:
@@ -55,6 +58,19 @@ class Cutters:
         for process in self.processes:
             process.kill()
             process.communicate()
+
+
+@contextmanager
+def employed(sides: Iterable[Sequences | Recut]) -> Iterator[None]:
+    """While this lasts, those of the sides that are cut anew are cut by processes, if there are cores for them."""
+    processes = min(MOST, cores() // 2)  # of each side: they take turns
+    recuts = [side for side in sides if isinstance(side, Recut)] if processes > 1 else []
+    with ExitStack() as stack:
+        for recut in recuts:
+            recut.cut = cutters = Cutters(recut.stored, recut.dropout, processes)
+            stack.callback(cutters.dismiss)
+            stack.callback(setattr, recut, "cut", recut.cut_here)
+        yield
 
 
 def send(process: subprocess.Popen[bytes], content: bytes) -> None:

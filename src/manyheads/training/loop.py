@@ -7,8 +7,8 @@ as many threads.
 
 import math
 import time
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -72,9 +72,7 @@ def fit(session: Session, stop: StopRequest) -> Ending:
         settle_exchange(session)
     show.start(steps, state.progress.step)
     ending = Ending("patience" if out_of_patience(state, config) else "finished")
-    since = state.progress.data_since
-    make = lambda step: task.batch(step - since, team)  # noqa: E731
-    for batch in prefetch(make, state.progress.step, steps if ending.reason == "finished" else 0):
+    for batch in batches(session, steps if ending.reason == "finished" else 0):
         step = state.progress.step + 1
         meter.resume()
         rate = config.rate * rate_at(step, schedule=config.schedule, warmup=warmup, steps=steps)
@@ -99,6 +97,23 @@ def fit(session: Session, stop: StopRequest) -> Ending:
         average_checkpoints(session, [path for path in checkpoints.steps()[: config.average] if is_whole(path)])
         save(session, meter, checkpoints)  # how good the mean was must be known to who goes on
     return ending
+
+
+def batches(session: Session, last: int) -> Iterator[Batch]:
+    """Those of the steps that come, made ahead. For a GPU, in memory that it copies from by itself."""
+    task, progress, device = session.task, session.state.progress, session.machine.device
+    first, since = progress.step, progress.data_since
+    make = lambda step: task.batch(step - since, session.team)  # noqa: E731
+    if device.type != "cuda":
+        yield from prefetch(make, first, last)
+        return
+
+    def make_pinned(step: int) -> Batch:
+        with torch.cuda.device(device):  # a thread begins with the first GPU, which may be another process'
+            return make(step).pinned()
+
+    with task.hastened(), closing(prefetch(make_pinned, first, last)) as ahead:
+        yield from ahead
 
 
 def settle_exchange(session: Session) -> None:
