@@ -1,5 +1,7 @@
 """Packed pairs are the padded ones: same tokens, same loss, same gradient."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -34,7 +36,7 @@ def test_a_pack_has_the_tokens_of_the_rows(lengths, seed):
     padded, packed = both(lengths, seed)
     for name in ("source", "target", "labels"):
         flat, offsets = getattr(packed, name), packed.source_offsets if name == "source" else packed.target_offsets
-        for row, (start, end) in zip(getattr(padded, name), zip(offsets, offsets[1:], strict=False), strict=False):
+        for row, (start, end) in zip(getattr(padded, name), pairwise(offsets), strict=False):
             assert row[row != 0].tolist() == flat[start:end].tolist()
         assert (flat[offsets[len(lengths)] :] == 0).all()
         assert offsets[-1] == len(flat)

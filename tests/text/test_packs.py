@@ -1,6 +1,6 @@
 """Packs: every pair once an epoch, in a room of one size, nearly full, and a function of seed and step alone."""
 
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 import pytest
@@ -85,7 +85,7 @@ def test_cuts_are_as_late_as_the_room_allows():
     plan = plan_of(LIKE_TEXT, 100)
     sources, targets = (np.array(side) for side in zip(*LIKE_TEXT, strict=True))
     cuts = fill(sources, targets, plan.room).tolist()
-    for start, end in zip(cuts, cuts[1:-1], strict=False):
+    for start, end in pairwise(cuts[:-1]):
         room = [side[start : end + 1].sum() for side in (sources, targets)]
         assert room[0] > plan.room.source or room[1] > plan.room.target or end + 1 - start > plan.room.pairs
     assert halved(np.array([0, 10, 12]), 4).tolist() == [0, 2, 5, 10, 12]

@@ -61,7 +61,11 @@ class Tensors:
     def to(self, device: torch.device) -> Self:
         if device.type == "cpu":
             return self
-        return self.with_tensors(t.pin_memory().to(device, non_blocking=True) for t in self.tensors())
+        return self.with_tensors(t.to(device, non_blocking=True) for t in self.tensors())
+
+    def pinned(self) -> Self:
+        """In memory that a GPU copies from by itself, so that nobody waits for the copy."""
+        return self.with_tensors(t.pin_memory() for t in self.tensors())
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +132,9 @@ class Packs:
 
     def to(self, device: torch.device) -> "Packs":
         return Packs([pack.to(device) for pack in self.packs], self.count)
+
+    def pinned(self) -> "Packs":
+        return Packs([pack.pinned() for pack in self.packs], self.count)
 
     def split(self, parts: int) -> list[PackedPairs]:
         """The packs themselves: as many as the plan was made for."""

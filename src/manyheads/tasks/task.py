@@ -1,6 +1,7 @@
 """What the training loop asks of a task. It knows nothing else about it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -27,6 +28,10 @@ class Batch(Protocol):
         ...
 
     def to(self, device: torch.device) -> Self: ...
+
+    def pinned(self) -> Self:
+        """In memory that a GPU copies from by itself, so that nobody waits for the copy."""
+        ...
 
     def split(self, parts: int) -> Sequence[Self]:
         """Parts that are computed one after the other and together give the same gradient."""
@@ -114,6 +119,10 @@ class Task(Protocol):
 
         Its `count` is that of the whole batch.
         """
+        ...
+
+    def hastened(self) -> AbstractContextManager[None]:
+        """While this lasts, batches are made on as many cores as are of use: a GPU may want them faster than one can."""
         ...
 
     def loss(self, model: nn.Module, batch: Any) -> Float[Tensor, ""]:

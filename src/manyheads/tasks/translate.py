@@ -6,6 +6,7 @@ B pairs · S source tokens · T target tokens
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ from manyheads.tasks.task import Sample, Say, Validation, changed_data
 from manyheads.team import ALONE, Team
 from manyheads.text.batches import BatchPlan
 from manyheads.text.corpus import Corpus, Counts, Pair, Paths, check_paths, files_of
+from manyheads.text.cutters import employed
 from manyheads.text.dropout import MergeDropout, Recut
 from manyheads.text.packs import PackPlan
 from manyheads.text.parallel import (
@@ -132,6 +134,9 @@ class Task:
         batch = pad_pairs(sources.some(mine + [0] * short), targets.some(mine + [0] * short))
         batch.labels[len(mine) :] = PADDING
         return replace(batch, count=count)
+
+    def hastened(self) -> AbstractContextManager[None]:
+        return employed((self.sources, self.targets))
 
     def loss(self, model: nn.Module, batch: Pairs) -> Float[Tensor, ""]:
         return self.summed_loss(model, batch)

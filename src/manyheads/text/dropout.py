@@ -8,7 +8,7 @@ a round together.
 N bytes, then pieces, of all sentences of a batch in a row
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,74 +24,151 @@ SPACE = ord(" ")
 TRIED = 2_000
 """Sentences that tell how much longer sentences become."""
 
+RANK, PLACE = 20, 40
+"""Bits of a rank and of a place, where numbers are put together."""
+
+NONE = 1 << RANK
+"""Behind every rank: there is no such merge."""
+
+SPREAD = 0x9E3779B97F4A7C15
+
 
 class MergeDropout:
     """Cuts sentences anew: ids as `BytePairs.encode` gives them in, ids of the same text out."""
 
     def __init__(self, tokenizer: BytePairs, probability: float, seed: int, side: int = 0) -> None:
-        self.probability, self.seed, self.side = probability, seed, side
-        self.spellings = [np.frombuffer(spelling, np.uint8) for spelling in tokenizer.spellings]
+        self.tokenizer, self.probability, self.seed, self.side = tokenizer, probability, seed, side
+        self.spellings = one_after_the_other([np.frombuffer(spelling, np.uint8) for spelling in tokenizer.spellings])
         ids = {spelling: i for i, spelling in enumerate(tokenizer.spellings) if i >= FIRST}
         self.byte_ids = np.array([ids.get(bytes([b]), 0) for b in range(256)], np.int64)
         merges = [tuple(tokenizer.spelling(half) for half in merge) for merge in tokenizer.merges]
-        pairs = np.array([(ids[left] * tokenizer.size + ids[right]) for left, right in merges], np.int64)
-        self.order = np.argsort(pairs, kind="stable")  # of the same merge twice, the first counts
-        self.pairs = pairs[self.order]
         self.joined = np.array([ids[left + right] for left, right in merges], np.int64)
-        self.size = tokenizer.size
+        self.ranks = Ranks([(ids[left], ids[right]) for left, right in merges], tokenizer.size)
 
-    def __call__(self, sentences: Sequence[Iterable[int]], keys: Sequence[int], epoch: int) -> list[Ids]:
+    def __call__(self, sentences: Sequence[Sequence[int]], keys: Sequence[int], epoch: int) -> list[Ids]:
         """`keys` tell sentences apart: the same key and epoch give the same cuts, whatever else is in the batch."""
-        spelt = [np.concatenate([self.spellings[i] for i in ids] or [self.spellings[0]]) for ids in sentences]
-        lengths = np.array(list(map(len, spelt)), np.int64)
-        flat = np.concatenate(spelt) if spelt else np.empty(0, np.uint8)
-        sentence = np.repeat(np.arange(len(spelt)), lengths)
-        ends = np.cumsum(lengths)
-        place = np.arange(len(flat)) - np.repeat(ends - lengths, lengths)
-        draws = mixed(np.array(keys, np.uint64)[sentence] ^ mixed(place.astype(np.uint64)))
+        rows = one_after_the_other([np.asarray(ids, np.int64) for ids in sentences])
+        drawn = self.cut(rows, np.asarray(keys), epoch)
+        return np.split(drawn.ids, drawn.starts[1:])
+
+    def cut(self, sentences: Rows, keys: Ids, epoch: int) -> Rows:
+        spelt = self.spell(sentences)
+        sentence = np.repeat(np.arange(len(keys)), spelt.lengths)
+        place = np.arange(len(spelt.ids)) - np.repeat(spelt.starts, spelt.lengths)
+        draws = mixed(keys.astype(np.uint64)[sentence] ^ mixed(place))
         draws ^= mixed(np.uint64(self.seed) + (np.uint64(2 * epoch + self.side) << np.uint64(32)))
-        starts = starts_of_words(flat, place)
-        pieces, kept = self.merge(self.byte_ids[flat], np.cumsum(starts), draws)
-        return np.split(pieces, np.searchsorted(sentence[kept], np.arange(1, len(spelt))))
+        pieces = self.merge(spelt.ids, starts_of_words(spelt.ids, place), draws)
+        begins = np.flatnonzero(pieces >= 0)
+        ends = np.searchsorted(begins, spelt.starts + spelt.lengths)
+        lengths = np.diff(ends, prepend=0)
+        return Rows(pieces[begins], ends - lengths, lengths)
 
-    def merge(self, ids: Ids, word: Ids, draws: Ids) -> tuple[Ids, Ids]:
-        """(ids of the pieces, where each begins)"""
-        begin = np.arange(len(ids))
-        busy = np.ones(len(ids), bool)  # pieces of words that are not done
+    def spell(self, sentences: Rows) -> Rows:
+        """The bytes of every sentence."""
+        pieces = gathered(sentences)
+        bytes_of, starts, lengths = self.spellings
+        letters = Rows(bytes_of, starts[pieces.ids], lengths[pieces.ids])
+        ends = np.concatenate([[0], np.cumsum(letters.lengths)])
+        starts = ends[pieces.starts]
+        return Rows(gathered(letters).ids, starts, ends[pieces.starts + pieces.lengths] - starts)
+
+    def merge(self, spelt: Ids, starts: Bool[np.ndarray, " N"], draws: Ids) -> Ids:
+        """For each byte the id of the piece that begins there, or −1.
+
+        A piece is known by the place of its first byte. `left` are the pieces of words that are not done, but the last of each: every one
+        has a neighbour to be merged with. All else is looked up by place, so a round costs no more than there is left to do.
+        """
+        count = len(spelt)
+        ids, word = self.byte_ids[spelt], np.cumsum(starts)
+        follows = np.append(np.arange(1, count + 1), count)  # the piece behind; of a word's last, the place behind all
+        follows[:-1][np.append(starts[1:], True)[:count]] = count
+        before = np.append(np.where(starts, count, np.arange(-1, count - 1)), count)
+        left = np.flatnonzero(follows[:-1] < count)
+        rank = np.full(count + 1, NONE)
+        rank[left] = self.ranks.of(ids[left], ids[left + 1])
+        busy = np.zeros(int(word[-1]) + 1 if count else 1, bool)
         step = 0
-        while True:
-            left = np.flatnonzero(busy[:-1] & (word[:-1] == word[1:])) if len(ids) else begin
-            rank = self.rank(ids[left], ids[left + 1] if len(left) else left)
-            stays = (rank >= 0) & self.drawn(draws[begin[left]], step)
-            left, rank = left[stays], rank[stays]
-            if not len(left):
-                return ids, begin
-            chosen, words = best_of_each_word(word[left], rank)
-            busy = np.isin(word, words)
-            ids[left[chosen]] = self.joined[rank[chosen]]
-            keep = np.ones(len(ids), bool)
-            keep[left[chosen] + 1] = False
-            ids, word, begin, busy = ids[keep], word[keep], begin[keep], busy[keep]
+        while len(best := self.best_of_each_word(left, rank, word, draws, step)):
+            gone = follows[best]
+            behind, ahead = follows[gone], before[best]
+            ids[best], ids[gone] = self.joined[rank[best]], -1
+            follows[best], follows[gone], before[behind] = behind, count, best
+            self.rank_again(rank, ids, best, behind)
+            self.rank_again(rank, ids, ahead, best)
+            busy[:] = False
+            busy[word[best]] = True
+            left = left[busy[word[left]] & (follows[left] < count)]
             step += 1
+        return ids
 
-    def rank(self, left: Ids, right: Ids) -> Ids:
-        """When the merge of each two was learnt; −1 if none was."""
+    def best_of_each_word(self, left: Ids, rank: Ids, word: Ids, draws: Ids, step: int) -> Ids:
+        """Of each word the piece whose merge is the first that was learnt and takes part in this round; the leftmost of equals."""
+        ranks = rank[left]
+        known = ranks < NONE
+        left, ranks = left[known], ranks[known]
+        stays = mixed(draws[left] + np.uint64(step)) >= np.uint64(int(self.probability * (2**64 - 1)))
+        left, ranks = left[stays], ranks[stays]
+        if not len(left):
+            return left
+        words = word[left]
+        first = np.flatnonzero(np.append(True, words[1:] != words[:-1]))
+        return np.minimum.reduceat(ranks << PLACE | left, first) & ((1 << PLACE) - 1)
+
+    def rank_again(self, rank: Ids, ids: Ids, left: Ids, right: Ids) -> None:
+        """Where one of two neighbours is new; there may be no left or no right one."""
+        end = len(ids)
+        both = (left < end) & (right < end)
+        rank[left] = NONE
+        left, right = left[both], right[both]
+        rank[left] = self.ranks.of(ids[left], ids[right])
+
+
+class Ranks:
+    """When the merge of two pieces was learnt, of many at once: a table of hashes, an eighth full. (A search in sorted pairs took most
+    of the time.)
+
+    An entry is a pair and its rank in one number.
+    """
+
+    def __init__(self, pairs: Sequence[tuple[int, int]], size: int) -> None:
+        self.size = size
+        numbers, first = np.unique([left * size + right for left, right in pairs], return_index=True)
+        bits = max(4, (8 * len(pairs)).bit_length())
+        self.shift, self.mask = np.uint64(64 - bits), (1 << bits) - 1
+        self.entries = np.full(1 << bits, -1, np.int64)
+        waiting, slot = np.asarray(numbers, np.int64) << RANK | first, self.slot(numbers)
+        while len(waiting):
+            free = self.entries[slot] < 0
+            self.entries[slot[free]] = waiting[free]  # of several, one gets it
+            late = self.entries[slot] != waiting
+            waiting, slot = waiting[late], (slot[late] + 1) & self.mask
+
+    def slot(self, pairs: Ids) -> Ids:
+        with np.errstate(over="ignore"):
+            return (np.asarray(pairs, np.int64).view(np.uint64) * np.uint64(SPREAD) >> self.shift).view(np.int64)
+
+    def of(self, left: Ids, right: Ids) -> Ids:
+        """NONE, if there is no such merge."""
         pairs = left * self.size + right
-        place = np.minimum(np.searchsorted(self.pairs, pairs), max(0, len(self.pairs) - 1))
-        if not len(self.pairs):
-            return np.full(len(pairs), -1)
-        return np.where(self.pairs[place] == pairs, self.order[place], -1)
-
-    def drawn(self, draws: Ids, step: int) -> Bool[np.ndarray, " N"]:
-        """Which merges take part in this round."""
-        return mixed(draws + np.uint64(step)) >= np.uint64(int(self.probability * (2**64 - 1)))
+        slot = self.slot(pairs)
+        found = self.entries[slot]
+        wrong = np.flatnonzero((found >> RANK != pairs) & (found >= 0))
+        while len(wrong):  # another pair has the slot: ours may be in the next
+            slot[wrong] = (slot[wrong] + 1) & self.mask
+            found[wrong] = self.entries[slot[wrong]]
+            wrong = wrong[(found[wrong] >> RANK != pairs[wrong]) & (found[wrong] >= 0)]
+        return np.where(found >= 0, found & ((1 << RANK) - 1), NONE)
 
 
 class Recut:
-    """Sequences of a corpus that are cut anew in every epoch; what would be longer than `most` stays as it is."""
+    """Sequences of a corpus that are cut anew in every epoch; what would be longer than `most` stays as it is.
+
+    cut   (rows, epoch) → the rows in new pieces; `Cutters` (cutters.py) do the same on several cores
+    """
 
     def __init__(self, stored: Sequences, dropout: MergeDropout, most: int) -> None:
         self.stored, self.dropout, self.most = stored, dropout, most
+        self.cut: Callable[[Ids, int], Rows] = self.cut_here
         tried = np.linspace(0, len(stored) - 1, min(TRIED, len(stored))).astype(np.int64)
         longer = self.rows(tried, 0).lengths.sum() / max(1, stored.lengths[tried].sum())
         # A batch is planned for sentences of this length. Some will be longer, some shorter.
@@ -99,34 +176,47 @@ class Recut:
 
     def rows(self, rows: Ids, epoch: int, room: int | None = None) -> Rows:
         """If all of them, an end behind each, must fit into a room, the last ones stay as they are stored, as many as must."""
-        stored = [self.stored[row] for row in rows]
-        drawn = self.dropout([ids.tolist() for ids in stored], rows.tolist(), epoch)
-        found = [new if len(new) <= self.most else old for new, old in zip(drawn, stored, strict=True)]
+        stored = gathered(self.stored.rows(rows))
+        drawn = self.cut(rows, epoch)
+        new = drawn.lengths <= self.most
         if room is not None:
-            found = within(found, stored, room - len(rows))
-        lengths = np.array(list(map(len, found)), np.int64)
-        return Rows(np.concatenate(found), np.cumsum(lengths) - lengths, lengths)
+            new &= within(np.where(new, drawn.lengths, stored.lengths), stored.lengths, room - len(rows))
+        return chosen(drawn, stored, new)
+
+    def cut_here(self, rows: Ids, epoch: int) -> Rows:
+        return self.dropout.cut(gathered(self.stored.rows(rows)), rows, epoch)
 
 
-def within(drawn: list[Ids], stored: list[Ids], room: int) -> list[Ids]:
-    """What was drawn, as far as the rest, as it is stored, still fits behind it."""
-    longer = np.cumsum([len(new) - len(old) for new, old in zip(drawn, stored, strict=True)])
-    fits = np.flatnonzero(longer + sum(map(len, stored)) <= room)
-    count = int(fits[-1]) + 1 if len(fits) else 0
-    return drawn[:count] + stored[count:]
+def within(drawn: Ids, stored: Ids, room: int) -> Bool[np.ndarray, " B"]:
+    """Which lengths may be as drawn, from the first on, so that with the rest as stored all fit into the room."""
+    fits = np.flatnonzero(np.cumsum(drawn - stored) + stored.sum() <= room)
+    return np.arange(len(drawn)) < (fits[-1] + 1 if len(fits) else 0)
+
+
+def chosen(one: Rows, other: Rows, first: Bool[np.ndarray, " B"]) -> Rows:
+    """Each sequence from the one or from the other."""
+    starts = np.where(first, one.starts, other.starts + len(one.ids))
+    return gathered(Rows(np.concatenate([one.ids, other.ids]), starts, np.where(first, one.lengths, other.lengths)))
+
+
+def one_after_the_other(sequences: Sequence[Ids]) -> Rows:
+    lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
+    ids = np.concatenate(sequences) if len(sequences) else np.empty(0, np.int64)
+    return Rows(ids, np.cumsum(lengths) - lengths, lengths)
+
+
+def gathered(rows: Rows) -> Rows:
+    """The same sequences, without anything between them."""
+    lengths = rows.lengths.astype(np.int64)
+    starts = np.cumsum(lengths) - lengths
+    places = np.repeat(rows.starts - starts, lengths)
+    places += np.arange(len(places))
+    return Rows(np.asarray(rows.ids)[places], starts, lengths)
 
 
 def starts_of_words(flat: Ids, place: Ids) -> Bool[np.ndarray, " N"]:
     """A word begins with a sentence, and with a space."""
     return (place == 0) | (flat == SPACE)
-
-
-def best_of_each_word(word: Ids, rank: Ids) -> tuple[Ids, Ids]:
-    """(the place of the lowest rank of every word, the leftmost of equals; the words)"""
-    order = np.lexsort((rank, word))
-    first = np.ones(len(order), bool)
-    first[1:] = word[order][1:] != word[order][:-1]
-    return order[first], word[order[first]]
 
 
 def mixed(numbers: Any) -> Any:

@@ -1,7 +1,6 @@
 """A spool's pairs to ids, on all cores: each process takes a stretch of it and writes what it makes of it beside it.
 
-Stretches are put together in their order, so the result does not depend on how many there were. A process is started as
-a command of its own: it inherits nothing, and imports no more than it needs.
+Stretches are put together in their order, so the result does not depend on how many there were.
 """
 
 import json
@@ -15,8 +14,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import manyheads
 from manyheads.errors import TrainingError
+from manyheads.text.processes import cores, last_words, start_process
 from manyheads.text.shards import GIVEN, join_sequences, sequence_writer
 from manyheads.text.spool import BLOCK, Spool, read_spool
 from manyheads.text.vocabulary import Vocabulary
@@ -77,10 +76,6 @@ def stretches(spool: Spool, max_length: int) -> Iterator[Stretch]:
         )
 
 
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def encode_stretch(stretch: Stretch, vocabulary: Vocabulary) -> Encoded:
     found = Encoded([0] * stretch.corpora, [0] * stretch.corpora, [None] * stretch.corpora)
     writers = [sequence_writer(stretch.place(side), size) for side, size in zip(SIDES, vocabulary.sizes, strict=True)]
@@ -118,12 +113,7 @@ def run_all(work: Sequence[Stretch]) -> list[Encoded]:
 
 
 def start(stretch: Stretch) -> subprocess.Popen[bytes]:
-    """-P: nothing is imported from the folder that we happen to be in. Its input ends when we do, however that is."""
-    found = os.pathsep.join(filter(None, (str(Path(manyheads.__file__).parents[1]), os.environ.get("PYTHONPATH"))))
-    one_core = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": found}
-    command = [sys.executable, "-P", "-m", "manyheads.text.encoding", json.dumps(asdict(stretch))]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=one_core)
+    return start_process("manyheads.text.encoding", json.dumps(asdict(stretch)))
 
 
 def outcome(process: subprocess.Popen[bytes]) -> Encoded:
@@ -133,9 +123,8 @@ def outcome(process: subprocess.Popen[bytes]) -> Encoded:
     try:
         answer: dict[str, Any] = json.loads(out)
     except ValueError:
-        last = said.decode(errors="replace").strip().rpartition("\n")[2]
         raise TrainingError(
-            f"a process that cut sentences into pieces ended with {process.returncode}: {last}"
+            f"a process that cut sentences into pieces ended with {process.returncode}: {last_words(said)}"
         ) from None
     if "errno" in answer:
         raise OSError(answer["errno"], answer["strerror"])

@@ -31,6 +31,7 @@ class Sequences:
     """Sequences of ids, by number."""
 
     def __init__(self, path: Path, vocabulary: int) -> None:
+        self.path, self.vocabulary = path, vocabulary
         self.offsets = map_file(beside(path, "offsets"), np.int64)
         self.ids = map_file(beside(path, "ids"), id_type(vocabulary))
         self.lengths = np.subtract(self.offsets[1:], self.offsets[:-1], dtype=np.int32, casting="unsafe")

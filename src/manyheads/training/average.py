@@ -22,17 +22,20 @@ class MovingAverage:
         self.mine: list[Tensor] = list(self.weights.values())
         self.theirs: list[Tensor] = list(model.parameters())
 
+    def update(self, step: int) -> None:
+        self.follow(self.share(step))
+
     def share(self, step: int) -> float:
-        """1 − d: how far to go towards the weights."""
+        """1 − d: how far the average goes towards the weights."""
         return 1 - min(self.decay, (1 + step) / (10 + step))
 
     @torch.no_grad()
-    def update(self, step: int) -> None:
-        torch._foreach_lerp_(self.mine, self.theirs, self.share(step))
-
-    @torch.no_grad()
-    def follow(self, share: Float[Tensor, ""]) -> None:
-        """The same, with a share that is read on the device."""
+    def follow(self, share: float | Float[Tensor, ""]) -> None:
+        """A number, or one that lies on the device, where nobody waits for it: a captured graph reads it anew each time."""
+        if not isinstance(share, Tensor):
+            torch._foreach_lerp_(self.mine, self.theirs, share)
+            return
+        # lerp takes no share from the device for many tensors at once.
         ways = torch._foreach_sub(self.theirs, self.mine)
         torch._foreach_mul_(ways, share)
         torch._foreach_add_(self.mine, ways)

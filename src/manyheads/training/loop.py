@@ -6,7 +6,8 @@ bit for bit, on the same machine with as many threads.
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -70,7 +71,7 @@ def fit(session: Session, stop: StopRequest) -> Ending:
     last_step = steps if ending.reason == "finished" else 0
     learn, make = choose_steps(session, last_step - state.progress.step)
     show.start(steps, state.progress.step)
-    for batch in prefetch(make, state.progress.step, last_step):
+    for batch in batches(session, make, last_step):
         step = state.progress.step + 1
         meter.resume()
         rate = config.rate * rate_at(step, schedule=config.schedule, warmup=warmup, steps=steps)
@@ -95,6 +96,21 @@ def fit(session: Session, stop: StopRequest) -> Ending:
         average_checkpoints(session, [path for path in checkpoints.steps()[: config.average] if is_whole(path)])
         save(session, meter, checkpoints)  # how good the mean was must be known to who goes on
     return ending
+
+
+def batches(session: Session, make: Callable[[int], Batch], last: int) -> Iterator[Batch]:
+    """Those of the steps that come, made ahead. For a GPU, in memory that it copies from by itself."""
+    first, device = session.state.progress.step, session.machine.device
+    if device.type != "cuda":
+        yield from prefetch(make, first, last)
+        return
+
+    def make_pinned(step: int) -> Batch:
+        with torch.cuda.device(device):  # a thread begins with the first GPU, which may be another process'
+            return make(step).pinned()
+
+    with session.task.hastened(), closing(prefetch(make_pinned, first, last)) as ahead:
+        yield from ahead
 
 
 def choose_steps(session: Session, steps: int) -> tuple[Steps, Callable[[int], Batch]]:

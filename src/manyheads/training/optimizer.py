@@ -6,6 +6,7 @@ If the recipe says so, the hidden matrices are Muon's instead (muon.py).
 from collections.abc import Collection
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
@@ -34,38 +35,32 @@ def build_adamw(model: nn.Module, rate: float, weight_decay: float, without: Col
 
 
 def update(
-    optimizer: Optimizer, parameters: list[nn.Parameter], rate: float | Tensor, clip: float, keep: bool = False
+    optimizer: Optimizer, parameters: list[nn.Parameter], rate: float | Float[Tensor, ""], clip: float
 ) -> tuple[Tensor, Tensor]:
     """One step, unless a gradient is not finite: then nothing changes. Gives (the gradient's norm, 1 if skipped).
 
-    The decision is taken on the device, by the optimizer's own kernels: the loop need not wait for it.
-    A step that is recorded reads the rate from a tensor, and keeps the gradients where they are.
+    The decision is taken on the device, by the optimizer's own kernels: the loop need not wait for it. If the rate lies on the device,
+    too, the step can be captured in a CUDA graph.
     """
     norm = whole(torch.nn.utils.clip_grad_norm_(parameters, clip or torch.inf, foreach=True))
     skipped = (~norm.isfinite()).float()
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"], group["capturable"] = rate, isinstance(rate, Tensor)
     # What a GradScaler would set: a fused optimizer leaves everything as it is if found_inf is 1.
     optimizer.grad_scale, optimizer.found_inf = None, skipped  # type: ignore[attr-defined]
     optimizer.step()
-    if not keep:
-        optimizer.zero_grad(set_to_none=True)
+    optimizer.zero_grad(set_to_none=True)
     return norm, skipped
 
 
 def ready_to_record(optimizer: Optimizer) -> None:
-    """All that the optimizer remembers is there before its step is recorded: what is made while recording is made anew in every
-    replay."""
-    turned = optimizer.rows if isinstance(optimizer, Muon) else {}
-    for group in optimizer.param_groups:
-        group["capturable"] = True
-        for p in group["params"]:
-            state = optimizer.state[p]
-            kinds = ("momentum",) if p in turned else ("exp_avg", "exp_avg_sq")
-            for kind in kinds:
-                state.setdefault(kind, torch.zeros_like(p))
-            if p not in turned:
-                state["step"] = state.get("step", torch.zeros(())).to(p.device)
+    """Make the state that the first step would make: what is made within a CUDA graph begins anew in every replay."""
+    adamw = optimizer.adamw if isinstance(optimizer, Muon) else optimizer
+    adamw_s = {p for group in adamw.param_groups for p in group["params"]}
+    for p in (p for group in optimizer.param_groups for p in group["params"] if not optimizer.state[p]):
+        kinds = ("exp_avg", "exp_avg_sq") if p in adamw_s else ("momentum",)
+        count = {"step": torch.zeros((), device=p.device)} if p in adamw_s else {}
+        optimizer.state[p].update(count | {kind: torch.zeros_like(p) for kind in kinds})
 
 
 def optimizer_tensors(optimizer: Optimizer, model: nn.Module) -> dict[str, Tensor]:

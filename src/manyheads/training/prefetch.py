@@ -1,7 +1,8 @@
 """Batches made ahead by a thread, so that the device never waits for them."""
 
-from collections.abc import Callable, Iterator
-from queue import Queue
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from queue import Empty, Queue
 from threading import Event, Thread
 from typing import Any, TypeVar
 
@@ -11,7 +12,7 @@ Item = TypeVar("Item")
 END: Any = object()
 
 
-def prefetch(make: Callable[[int], Item], first: int, last: int, ahead: int = 8) -> Iterator[Item]:
+def prefetch(make: Callable[[int], Item], first: int, last: int, ahead: int = 8) -> Generator[Item, None, None]:
     """make(first), …, make(last − 1), in order, up to `ahead` of them before they are asked for."""
     queue: Queue[Any] = Queue(ahead)
     left = Event()
@@ -35,5 +36,6 @@ def prefetch(make: Callable[[int], Item], first: int, last: int, ahead: int = 8)
             yield item
     finally:
         left.set()
-        while not queue.empty():  # a worker that waits for room sees that nobody needs it
-            queue.get_nowait()
+        while thread.is_alive():  # what it is making may need what the caller gives up next
+            with suppress(Empty):
+                queue.get(timeout=0.05)

@@ -22,7 +22,8 @@ from manyheads.nn import DecoderBlock, EncoderBlock
 from manyheads.recipe import TrainConfig
 from manyheads.tasks.task import Batch
 from manyheads.team import ALONE, Team
-from manyheads.training.optimizer import ready_to_record, update
+from manyheads.training.capturable import choose_update
+from manyheads.training.optimizer import update
 from manyheads.training.state import State
 
 __all__ = ["EagerSteps", "GraphedSteps", "Loss", "Steps", "can_graph"]
@@ -94,12 +95,8 @@ class GraphedSteps:
         began = time.monotonic()
         self.state, self.config, self.machine, self.loss = state, config, machine, loss
         self.parts: list[Any] = list(example.to(machine.device).split(config.accumulate))
-        # What changes from step to step and is not in the batch: 1 / count, the learning rate, the share of the moving average.
-        self.numbers = torch.zeros(3, device=machine.device)
-        self.sent = torch.zeros(
-            64, 3, pin_memory=True
-        )  # a ring: a copy may still be on its way when the next is written
-        ready_to_record(state.optimizer)
+        self.weight = torch.zeros((), device=machine.device)  # of a token: 1 / count
+        self.advance = choose_update(state.optimizer, state.parameters, state.average, config.clip)
         with compiled_blocks(state.model):
             self.graph, self.report = self.record()
         torch.cuda.synchronize(machine.device)
@@ -110,10 +107,8 @@ class GraphedSteps:
         for mine, given in zip(self.parts, batch.split(self.config.accumulate), strict=True):
             for here, there in zip(mine.tensors(), given.tensors(), strict=True):  # type: ignore[attr-defined]
                 here.copy_(there, non_blocking=True)
-        place = self.sent[step % len(self.sent)]
-        average = self.state.average
-        place[0], place[1], place[2] = 1 / batch.count, rate, average.share(step) if average else 0.0
-        self.numbers.copy_(place, non_blocking=True)
+        self.weight.fill_(1 / batch.count)
+        self.advance.set(step, rate)
         self.graph.replay()
         return self.report[0].clone(), self.report[1].clone(), self.report[2].clone()
 
@@ -129,11 +124,7 @@ class GraphedSteps:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             loss = self.learn()
-            norm, skipped = update(
-                self.state.optimizer, self.state.parameters, self.numbers[1], self.config.clip, keep=True
-            )
-            if self.state.average:
-                self.state.average.follow(self.numbers[2])
+            norm, skipped = self.advance()
         return graph, (loss, norm, skipped)
 
     def learn(self) -> Tensor:
@@ -141,7 +132,7 @@ class GraphedSteps:
         total = torch.zeros((), device=self.machine.device)
         for part in self.parts:
             with self.machine.autocast():
-                loss = self.loss(self.state.model, part) * self.numbers[0]
+                loss = self.loss(self.state.model, part) * self.weight
             loss.backward()
             total = total + loss.detach()
         return total

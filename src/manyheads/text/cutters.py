@@ -1,0 +1,130 @@
+"""BPE-dropout (dropout.py) on several cores: one thread cuts some 600,000 tokens a second, and a GPU may ask for more.
+
+Whatever else is in a batch, a sentence is cut alike. So the rows of a batch are dealt out to processes, and what they give is put
+together in order: the result is the same for any number of them. They read the stored ids through their own memory maps; only numbers
+of rows and ids of pieces travel.
+
+    first line in   JSON: where the ids are, the tokenizer, how to draw
+    then, each time in: epoch, count, the rows (int64)      out: count, pieces, the lengths (int32), the pieces (int32)
+"""
+
+import json
+import struct
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from manyheads.errors import TrainingError
+from manyheads.text.dropout import Ids, MergeDropout, Recut, gathered
+from manyheads.text.processes import cores, last_words, start_process
+from manyheads.text.shards import Rows, Sequences
+from manyheads.text.tokenizer import BytePairs
+
+__all__ = ["Cutters", "employed"]
+
+HEAD = struct.Struct("<qq")
+WORTH_SENDING = 64
+"""Rows that a process should have to cut, at least."""
+
+MOST = 8
+
+
+class Cutters:
+    """Processes that cut the rows of one side, called as `Recut.cut` is. They end with `dismiss`, and with us, however that is."""
+
+    def __init__(self, stored: Sequences, dropout: MergeDropout, processes: int) -> None:
+        told = {
+            "path": str(stored.path), "vocabulary": stored.vocabulary, "tokenizer": dropout.tokenizer.as_json(),
+            "probability": dropout.probability, "seed": dropout.seed, "side": dropout.side,
+        }  # fmt: skip
+        line = json.dumps(told).encode() + b"\n"
+        # In a session of their own: Ctrl-C is for us, who still want batches until the run is saved.
+        self.processes = [start_process(__name__, start_new_session=True) for _ in range(processes)]
+        for process in self.processes:
+            send(process, line)
+
+    def __call__(self, rows: Ids, epoch: int) -> Rows:
+        busy = self.processes[: max(1, len(rows) // WORTH_SENDING)]
+        for process, some in zip(busy, np.array_split(rows, len(busy)), strict=True):
+            send(process, HEAD.pack(epoch, len(some)) + some.astype(np.int64).tobytes())
+        return joined([receive(process) for process in busy])
+
+    def dismiss(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.communicate()
+
+
+@contextmanager
+def employed(sides: Iterable[Sequences | Recut]) -> Iterator[None]:
+    """While this lasts, those of the sides that are cut anew are cut by processes, if there are cores for them."""
+    processes = min(MOST, cores() // 2)  # of each side: they take turns
+    recuts = [side for side in sides if isinstance(side, Recut)] if processes > 1 else []
+    with ExitStack() as stack:
+        for recut in recuts:
+            recut.cut = cutters = Cutters(recut.stored, recut.dropout, processes)
+            stack.callback(cutters.dismiss)
+            stack.callback(setattr, recut, "cut", recut.cut_here)
+        yield
+
+
+def send(process: subprocess.Popen[bytes], content: bytes) -> None:
+    assert process.stdin is not None
+    try:
+        process.stdin.write(content)
+        process.stdin.flush()
+    except OSError:
+        raise failure(process) from None
+
+
+def receive(process: subprocess.Popen[bytes]) -> tuple[Ids, Ids]:
+    """(lengths, pieces)"""
+    assert process.stdout is not None
+    head = process.stdout.read(HEAD.size)
+    if len(head) < HEAD.size:
+        raise failure(process)
+    count, pieces = HEAD.unpack(head)
+    content = process.stdout.read(4 * (count + pieces))
+    if len(content) < 4 * (count + pieces):
+        raise failure(process)
+    numbers = np.frombuffer(content, np.int32)
+    return numbers[:count], numbers[count:]
+
+
+def joined(parts: Sequence[tuple[Ids, Ids]]) -> Rows:
+    lengths = np.concatenate([lengths for lengths, _ in parts]).astype(np.int64)
+    return Rows(np.concatenate([pieces for _, pieces in parts]), np.cumsum(lengths) - lengths, lengths)
+
+
+def failure(process: subprocess.Popen[bytes]) -> TrainingError:
+    process.kill()
+    process.wait()
+    assert process.stderr is not None
+    said = last_words(process.stderr.read())
+    return TrainingError(f"a process that cut sentences into pieces ended with {process.returncode}: {said}")
+
+
+# ── what such a process does ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def work_alone(given: BinaryIO, out: BinaryIO) -> None:
+    told: dict[str, Any] = json.loads(given.readline())
+    stored = Sequences(Path(told["path"]), told["vocabulary"])
+    tokenizer = BytePairs.from_json(told["tokenizer"])
+    dropout = MergeDropout(tokenizer, told["probability"], told["seed"], told["side"])
+    while len(head := given.read(HEAD.size)) == HEAD.size:
+        epoch, count = HEAD.unpack(head)
+        rows = np.frombuffer(given.read(8 * count), np.int64)
+        drawn = dropout.cut(gathered(stored.rows(rows)), rows, epoch)
+        out.write(HEAD.pack(count, len(drawn.ids)))
+        out.write(drawn.lengths.astype(np.int32).tobytes() + drawn.ids.astype(np.int32).tobytes())
+        out.flush()
+
+
+if __name__ == "__main__":
+    work_alone(sys.stdin.buffer, sys.stdout.buffer)
