@@ -18,8 +18,9 @@ def backward_rows(
     column = tl.arange(0, WIDTH)
     inside = column < D
     weights = tl.load(weight + column, mask=inside, other=0.0).to(tl.float32)
-    weight_sum = tl.zeros([WIDTH], tl.float32)
-    bias_sum = tl.zeros([WIDTH], tl.float32)
+    # A row of sums for each row of the tile, added up at the end: warps need not wait for each other before.
+    weight_sum = tl.zeros([ROWS, WIDTH], tl.float32)
+    bias_sum = tl.zeros([ROWS, WIDTH], tl.float32)
     programs = tl.num_programs(0)
     for start in range(tl.program_id(0) * ROWS, N, programs * ROWS):
         row = start + tl.arange(0, ROWS)
@@ -31,16 +32,16 @@ def backward_rows(
         if CENTRED:
             normed = normed - tl.load(mean + row, mask=row < N, other=0.0)[:, None]
         normed = tl.where(there, normed * scales[:, None], 0.0)
-        weight_sum += tl.sum(wanted * normed, 0)
-        bias_sum += tl.sum(wanted, 0)
+        weight_sum += wanted * normed
+        bias_sum += wanted
         push = wanted * weights[None, :]
         along = tl.sum(push * normed, 1) / D
         change = push - normed * along[:, None]
         if CENTRED:
             change = change - (tl.sum(push, 1) / D)[:, None]
         tl.store(dx + place, (change * scales[:, None]).to(dx.dtype.element_ty), mask=there)
-    tl.store(partial + tl.program_id(0) * 2 * D + column, weight_sum, mask=inside)
-    tl.store(partial + tl.program_id(0) * 2 * D + D + column, bias_sum, mask=inside)
+    tl.store(partial + tl.program_id(0) * 2 * D + column, tl.sum(weight_sum, 0), mask=inside)
+    tl.store(partial + tl.program_id(0) * 2 * D + D + column, tl.sum(bias_sum, 0), mask=inside)
 
 
 @triton.jit

@@ -76,7 +76,7 @@ def attend_packed(
 
 def attend_joined(
     q: Float[Tensor, "N A K"],
-    kv: Float[Tensor, "M 2*G K"] | None,
+    kv: Float[Tensor, "M both K"] | None,
     heads: int,
     queries: Packed,
     keys: Packed,

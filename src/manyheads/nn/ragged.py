@@ -4,7 +4,7 @@ Flash attention for sequences of any length gives every sentence its own tiles; 
 three quarters of the work is on nothing, and its backward pass is worse. Here neighbouring sentences share a tile
 (ragged_kernels.py). Shapes are all that decides how much is launched: a CUDA graph of it is good for any sentences.
 
-N query tokens · M key tokens · G key/value heads · A heads of queries, or of queries, keys and values · K width of a head
+N query tokens · M key tokens · G key/value heads · A heads of queries, or of queries, keys and values · both: heads of keys and values · K width of a head
 """
 
 from functools import cache
@@ -53,7 +53,7 @@ def ragged_applies(x: Tensor, width: int, queries: Packed, keys: Packed, window:
 
 def ragged_attention(
     q: Float[Tensor, "N A K"],
-    kv: Float[Tensor, "M 2*G K"] | None,
+    kv: Float[Tensor, "M both K"] | None,
     heads: int,
     queries: Packed,
     keys: Packed,
