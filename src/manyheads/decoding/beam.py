@@ -109,7 +109,7 @@ def unfinished(scores: Tensor, origin: Tensor, words: Tensor, beam: int) -> Cand
     """The first k that do not end."""
     rank = torch.arange(scores.shape[1], device=scores.device) + scores.shape[1] * (words == END)
     chosen = rank.argsort(-1)[:, :beam]
-    scores = torch.where(words == END, -inf, scores)
+    scores = scores.masked_fill(words == END, -inf)
     return scores.gather(1, chosen), origin.gather(1, chosen), words.gather(1, chosen)
 
 

@@ -43,6 +43,7 @@ from manyheads.decoding.links import Alignment, Link
 from manyheads.decoding.options import Search
 from manyheads.decoding.reading import Reading
 from manyheads.decoding.repetition import looped
+from manyheads.decoding.rooms import applies, resident_search
 from manyheads.decoding.script import Script, Scripts
 from manyheads.decoding.segments import join_parts
 from manyheads.decoding.translation import BLANK, Alternative, ForcedScore, Translation
@@ -191,6 +192,8 @@ class Translator:
         if kept := [script for script in scripts if script]:
             return guided_search(self.model, source, numbers, kept, search)
         limits = [search.limit(len(ids), self.longest) for ids in sources]
+        if not search.sample and applies(self.model, source, limits, search.beam):
+            return resident_search(self.single, source, limits, beam=search.beam, alpha=search.length_penalty)
         if search.beam > 1:
             return beam_search(self.model, source, limits, beam=search.beam, alpha=search.length_penalty)
         decode = partial(decode_one_by_one, self.model, source, limits, search.length_penalty)
