@@ -121,6 +121,7 @@ def begin(model: Transformer, beams: Beams) -> None:
     beams.scores.fill_(-inf)
     beams.scores[:, 0].zero_()  # at first all beams are alike: one of them counts
     beams.found.scores.fill_(-inf)
+    beams.found.ends.zero_()
     beams.found.cut.zero_()
     beams.going.copy_(beams.limits > 0)
 
