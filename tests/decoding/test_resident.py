@@ -117,15 +117,15 @@ def test_a_sentence_that_is_done_keeps_what_it_found():
     model, source, limits = build(5), draw_batch([6, 6]), [3, 25]
     beams = Beams.empty(model, Room(2, 2, 6, 32))
     beams.source.copy_(source)
-    beams.limits.copy_(torch.tensor(limits))
+    beams.last.copy_(torch.tensor(limits) - 1)
     begin(model, beams)
     for _ in range(3):
         search_step(model, beams, 32)
     assert beams.going.tolist()[0] is False
-    before = trace(beams, 3, 2)[0]
+    before = trace(beams, 3, limits)[0]
     for _ in range(20):
         search_step(model, beams, 32)
-    assert trace(beams, 23, 2)[0] == before == beam_search(model, source, limits, beam=2, alpha=0.0)[0]
+    assert trace(beams, 23, limits)[0] == before == beam_search(model, source, limits, beam=2, alpha=0.0)[0]
 
 
 @pytest.mark.parametrize("kind", KINDS)

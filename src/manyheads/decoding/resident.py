@@ -11,6 +11,7 @@ Every function here may be recorded as a CUDA graph: shapes are fixed, tensors a
 B sentences · k beams · R room, in steps · S source tokens
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -33,38 +34,32 @@ __all__ = ["Beams", "Found", "begin", "search_step", "trace"]
 class Found:
     """The best k finished hypotheses of each sentence, the best first. In an empty place the score is −∞.
 
-    scores             log-probability over length penalty, in double precision: what the host would compare
-    ends               length · k + the beam it ended in
-    cut                nothing finished: these are beginnings that the bound on the length cut off
+    scores   log-probability over length penalty, in double precision: what the host would compare
+    ends     length · k + the beam it ended in
     """
 
     scores: Float[Tensor, "B k"]
-    log_probabilities: Float[Tensor, "B k"]
     ends: Int[Tensor, "B k"]
-    cut: Bool[Tensor, " B"]
 
     @classmethod
     def empty(cls, room: Room, device: torch.device) -> "Found":
         places = room.sentences, room.beam
         return cls(
             torch.full(places, -inf, dtype=torch.float64, device=device),
-            torch.zeros(places, device=device),
             torch.zeros(places, dtype=torch.int64, device=device),
-            torch.zeros(room.sentences, dtype=torch.bool, device=device),
         )
 
-    def add(self, scores: Tensor, log_p: Tensor, ends: Tensor) -> None:
+    def add(self, scores: Float[Tensor, "B k"], ends: Int[Tensor, "B k"]) -> None:
         """Keep the best k of those here and of others; among equals, who was here first."""
-        every = torch.cat([self.scores, scores], 1)
-        _, order = every.sort(dim=1, descending=True, stable=True)
-        best = order[:, : self.scores.shape[1]]
-        self.scores.copy_(every.gather(1, best))
-        self.log_probabilities.copy_(torch.cat([self.log_probabilities, log_p], 1).gather(1, best))
-        self.ends.copy_(torch.cat([self.ends, ends], 1).gather(1, best))
+        beam = scores.shape[1]
+        best, order = torch.cat([self.scores, scores], 1).sort(dim=1, descending=True, stable=True)
+        self.scores.copy_(best[:, :beam])
+        self.ends.copy_(torch.cat([self.ends, ends], 1).gather(1, order[:, :beam]))
 
-    def closed_to(self, score: Float[Tensor, " B"]) -> Bool[Tensor, " B"]:
-        """Is there no room for a hypothesis of this score? (−∞ is the score of none, and of an empty place.)"""
-        return (score == -inf) | (self.scores[:, -1] >= score)
+    @property
+    def worst(self) -> Float[Tensor, " B"]:
+        """What has to be beaten; −∞ while there is an empty place."""
+        return self.scores[:, -1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,24 +67,26 @@ class Beams:
     """The state of a search.
 
     source      ids, padding behind them and in rows that are not used
-    limits      tokens that each sentence may have; 0 in rows that are not used
+    last        the step at which each sentence is cut off; −1 in rows that are not used
     penalties   of a hypothesis that ends at each step
     going       which sentences are not done
     tokens      the newest word of each beam
     scores      log-probability of what each beam has written
     origins     step by step, which beam each beam went on from …
     words       … and by which word
+    reached     … and what its score was then: of a sentence that is cut off, that of its beginnings
     """
 
     cache: BeamCache
     source: Int[Tensor, "B S"]
-    limits: Int[Tensor, " B"]
+    last: Int[Tensor, " B"]
     penalties: Float[Tensor, " R"]
     going: Bool[Tensor, " B"]
     tokens: Int[Tensor, "B k"]
     scores: Float[Tensor, "B k"]
     origins: Int[Tensor, "R B k"]
     words: Int[Tensor, "R B k"]
+    reached: Float[Tensor, "R B k"]
     found: Found
 
     @classmethod
@@ -103,13 +100,14 @@ class Beams:
         return cls(
             cache,
             source=whole(sentences, source),
-            limits=whole(sentences),
+            last=whole(sentences),
             penalties=torch.ones(steps, dtype=torch.float64, device=device),
             going=torch.zeros(sentences, dtype=torch.bool, device=device),
             tokens=whole(sentences, beam),
             scores=torch.zeros(sentences, beam, device=device),
             origins=whole(steps, sentences, beam),
             words=whole(steps, sentences, beam),
+            reached=torch.zeros(steps, sentences, beam, device=device),
             found=Found.empty(room, device),
         )
 
@@ -122,8 +120,7 @@ def begin(model: Transformer, beams: Beams) -> None:
     beams.scores[:, 0].zero_()  # at first all beams are alike: one of them counts
     beams.found.scores.fill_(-inf)
     beams.found.ends.zero_()
-    beams.found.cut.zero_()
-    beams.going.copy_(beams.limits > 0)
+    beams.going.copy_(beams.last >= 0)
 
 
 def search_step(model: Transformer, beams: Beams, steps: int) -> None:
@@ -134,12 +131,10 @@ def search_step(model: Transformer, beams: Beams, steps: int) -> None:
     penalty = beams.penalties.index_select(0, step)
     collect_finished(beams, candidates, penalty)
     scores, origin, words = unfinished(*candidates, beam)
-    beams.origins.index_copy_(0, step, origin[None])
-    beams.words.index_copy_(0, step, words[None])
-    at_limit = beams.limits <= step + 1
-    cut_off(beams, at_limit, scores, penalty)
-    closed = beams.found.closed_to(scores.max(1).values.double() / penalty)
-    beams.going.logical_and_(~(at_limit | closed))
+    for history, now in ((beams.origins, origin), (beams.words, words), (beams.reached, scores)):
+        history.index_copy_(0, step, now[None])
+    better = scores.max(1).values / penalty > beams.found.worst
+    beams.going.logical_and_(better & (beams.last > step))
     beams.scores.copy_(scores)
     beams.tokens.copy_(words)
     beams.cache.advance(origin)
@@ -147,44 +142,43 @@ def search_step(model: Transformer, beams: Beams, steps: int) -> None:
 
 def collect_finished(beams: Beams, candidates: Candidates, penalty: Float[Tensor, " 1"]) -> None:
     """Remember what ends among the first k. (An end below them is less likely than k ways to go on.)"""
-    beam = beams.tokens.shape[1]
+    beam = beams.cache.room.beam
     scores, origin, words = (tensor[:, :beam] for tensor in candidates)
     ends = (words == END) & (scores > -inf) & beams.going[:, None]
-    compared = (scores.double() / penalty).masked_fill(~ends, -inf)
-    beams.found.add(compared, scores, beams.cache.step * beam + origin)
+    beams.found.add((scores / penalty).masked_fill(~ends, -inf), origin.add(beams.cache.step, alpha=beam))
+
+
+# ── what was found ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def trace(beams: Beams, steps: int, limits: Sequence[int]) -> list[list[Hypothesis]]:
+    """What was found for the sentences with these limits, written out. `steps` have been made. Here, at last, the host reads."""
+    histories = (history[:steps] for history in (beams.origins, beams.words, beams.reached))
+    tensors = (beams.found.scores, beams.found.ends, beams.penalties, *histories)
+    scores, ends, penalties, origins, words, reached = (tensor.cpu().numpy().copy() for tensor in tensors)
+    finished = [bool((row > -inf).any()) for row in scores]
+    for n, limit in enumerate(limits):
+        if not finished[n] and limit <= steps:
+            scores[n], ends[n] = cut_off(reached[limit - 1, n], limit, penalties)
+    lengths, slots = np.divmod(ends, scores.shape[1])
+    texts = traced(words, origins, lengths, slots)
+
+    def hypothesis(n: int, rank: int) -> Hypothesis:
+        length, score = lengths[n, rank], float(scores[n, rank])
+        penalty = float(penalties[length - (not finished[n])])
+        return Hypothesis(texts[n, rank, :length].tolist(), score * penalty, score, finished[n])
+
+    ranks = [np.flatnonzero(row > -inf).tolist() for row in scores]
+    return [[hypothesis(n, rank) for rank in ranks[n]] or [NOTHING] for n in range(len(limits))]
 
 
 def cut_off(
-    beams: Beams, at_limit: Bool[Tensor, " B"], scores: Float[Tensor, "B k"], penalty: Float[Tensor, " 1"]
-) -> None:
-    """A sentence at its bound keeps what it has; only if nothing finished are its beginnings given back."""
-    found, beam = beams.found, scores.shape[1]
-    cut = beams.going & at_limit & (found.scores[:, 0] == -inf)
-    there = cut[:, None] & (scores > -inf)
-    places = torch.arange(beam, device=scores.device) + (beams.cache.step + 1) * beam
-    found.scores.copy_(torch.where(there, scores.double() / penalty, found.scores))
-    found.log_probabilities.copy_(torch.where(there, scores, found.log_probabilities))
-    found.ends.copy_(torch.where(there, places, found.ends))
-    found.cut.logical_or_(cut)
-
-
-def trace(beams: Beams, steps: int, sentences: int) -> list[list[Hypothesis]]:
-    """What was found for the first `sentences`, written out. `steps` have been made. Here, at last, the host reads."""
-    found = beams.found
-    scores, log_p, ends, cut, origins, words = (
-        tensor.cpu().numpy()
-        for tensor in (found.scores, found.log_probabilities, found.ends, found.cut, beams.origins[:steps], beams.words[:steps])
-    )  # fmt: skip
-    lengths, slots = np.divmod(ends, scores.shape[1])
-    texts = traced(words, origins, lengths, slots)
-    return [
-        [
-            Hypothesis(texts[n, rank, : lengths[n, rank]].tolist(), float(log_p[n, rank]), float(scores[n, rank]), not cut[n])
-            for rank in np.flatnonzero(scores[n] > -inf)
-        ]
-        or [NOTHING]
-        for n in range(sentences)
-    ]  # fmt: skip
+    reached: Float[np.ndarray, " k"], limit: int, penalties: Float[np.ndarray, " R"]
+) -> tuple[Float[np.ndarray, " k"], Int[np.ndarray, " k"]]:
+    """(scores, ends) of the beams at the bound: of a sentence of which nothing finished, its beginnings are given back."""
+    beam = len(reached)
+    scores = np.where(reached > -inf, reached / penalties[limit - 1], -inf)
+    return scores, limit * beam + np.arange(beam)
 
 
 def traced(
@@ -196,7 +190,6 @@ def traced(
     """From the last word of each hypothesis back to the first. What lies behind a hypothesis is not to be read."""
     texts = np.zeros((*slots.shape, len(words)), np.int64)
     for step in reversed(range(lengths.max(initial=0))):
-        inside = step < lengths
         texts[..., step] = np.take_along_axis(words[step], slots, 1)
-        slots = np.where(inside, np.take_along_axis(origins[step], slots, 1), slots)
+        slots = np.where(step < lengths, np.take_along_axis(origins[step], slots, 1), slots)
     return texts

@@ -68,7 +68,7 @@ class Kept:
             going = self.done.ask(self.beams.going)
             if going is not None and not going.any():
                 break
-        return trace(self.beams, made, len(limits))
+        return trace(self.beams, made, limits)
 
     def fill(self, source: Int[Tensor, "B S"], limits: Sequence[int], alpha: float) -> None:
         """The sentences, and behind them some that are over before they begin."""
@@ -76,7 +76,8 @@ class Kept:
         beams.source.fill_(PADDING)
         beams.source[:, 0] = END
         beams.source[:sentences, :length] = source
-        beams.limits.copy_(torch.tensor([*limits, *[0] * (len(beams.limits) - sentences)]))
+        beams.last.fill_(-1)
+        beams.last[:sentences] = torch.tensor(limits, device=source.device) - 1
         if alpha != self.alpha:
             beams.penalties.copy_(torch.tensor([length_penalty(n + 1, alpha) for n in range(len(beams.penalties))]))
             self.alpha = alpha
