@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]  # helpers of tests, and the benchmarks
 
 # Without a GPU, kernels are interpreted. Triton must know before it is first imported.
 if not torch.cuda.is_available():

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import torch
 
-from manyheads.errors import OptionError
+from manyheads.errors import OptionError, choose
 
 DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 
-__all__ = ["Machine", "choose_device", "choose_machine"]
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+__all__ = ["Machine", "choose_device", "choose_dtype", "choose_machine"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,15 @@ def choose_device(device: str = "auto") -> torch.device:
 def best_precision(device: torch.device) -> str:
     good = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     return "bf16" if good else "fp32"
+
+
+def choose_dtype(device: torch.device, precision: str = "auto") -> torch.dtype:
+    """What weights are held in to translate: on a GPU fp16, elsewhere fp32.
+
+    bf16 would never overflow, but has 3 bits less: of the outputs of a beam, more would change places.
+    """
+    best = torch.float16 if device.type == "cuda" else torch.float32
+    return choose("--precision", precision, {"auto": best, **DTYPES})
 
 
 def named(device: str) -> torch.device:

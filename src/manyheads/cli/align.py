@@ -46,7 +46,7 @@ def align(
     from manyheads.decoding.api import align as align_pairs
     from manyheads.decoding.translator import Translator
 
-    translator = Translator.load(model, device).naming(source, target)
+    translator = Translator.load(model, device, "fp32").naming(source, target)
     head = str(choose_reading(model, translator, align_head))
     cut = 0
     for one in align_pairs(translator, data, head=head):

@@ -6,7 +6,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from manyheads.cli.options import Device, Files, Json, Out, SourceName, TargetName, Whole, say
+from manyheads.cli.options import Device, Files, Json, Out, Precision, SourceName, TargetName, Whole, say
 from manyheads.errors import OptionError
 
 __all__ = ["compare"]
@@ -24,6 +24,7 @@ def compare(
     length_penalty: float | None = None,
     as_json: Json = False,
     device: Device = "auto",
+    precision: Precision = "auto",
 ) -> None:
     """Score several models on one test set and test whether they differ from the first by more than luck.
 
@@ -57,10 +58,8 @@ def compare(
     from manyheads.evaluation.compare import compare as compare_models
 
     given = {"beam": beam, "length_penalty": length_penalty}
-    names = {"source": source, "target": target}
-    found = compare_models(
-        models, data, test=test, device=device, **names, **{k: v for k, v in given.items() if v is not None}
-    )
+    names = {"source": source, "target": target, "device": device, "precision": precision}
+    found = compare_models(models, data, test=test, **names, **{k: v for k, v in given.items() if v is not None})
     if as_json:
         print(json.dumps(found.as_object(), ensure_ascii=False))  # noqa: T201
         return

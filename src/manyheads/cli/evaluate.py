@@ -1,10 +1,22 @@
 """`manyheads evaluate`: how good a model is on pairs it has not seen."""
 
 import json
+from typing import Any
 
 from rich.table import Table
 
-from manyheads.cli.options import Device, Files, Json, Models, Out, SourceName, TargetName, Whole, load_models
+from manyheads.cli.options import (
+    Device,
+    Files,
+    Json,
+    Models,
+    Out,
+    Precision,
+    SourceName,
+    TargetName,
+    Whole,
+    load_models,
+)
 
 __all__ = ["evaluate"]
 
@@ -21,6 +33,7 @@ def evaluate(
     others: Models = (),
     as_json: Json = False,
     device: Device = "auto",
+    precision: Precision = "auto",
 ) -> None:
     """Translate the sources of a test set and score them against its targets.
 
@@ -49,12 +62,8 @@ def evaluate(
     from manyheads.evaluation.api import evaluate as evaluate_model
 
     given = {"beam": beam, "length_penalty": length_penalty}
-    scores = evaluate_model(
-        load_models(model, others, device).naming(source, target),
-        data,
-        device=device,
-        **{k: v for k, v in given.items() if v is not None},
-    )
+    options: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
+    scores = evaluate_model(load_models(model, others, device, precision).naming(source, target), data, **options)
     if as_json:
         print(json.dumps(scores.as_object()))  # noqa: T201
         return

@@ -15,6 +15,7 @@ __all__ = [
     "Json",
     "Models",
     "Out",
+    "Precision",
     "Settings",
     "SourceName",
     "TargetName",
@@ -43,6 +44,9 @@ SourceName = Annotated[
 ]
 TargetName = Annotated[str | None, Parameter(help="What the target is called.")]
 Device = Annotated[str, Parameter(name="--device")]
+Precision = Annotated[
+    str, Parameter(name="--precision", help="Of the weights: fp32, bf16 or fp16 (auto: fp16 on a GPU, fp32 elsewhere).")
+]
 
 
 class Out(Console):
@@ -55,12 +59,12 @@ class Out(Console):
         raise BrokenPipeError
 
 
-def load_models(model: str, others: tuple[str, ...], device: str) -> Any:
+def load_models(model: str, others: tuple[str, ...], device: str, precision: str) -> Any:
     """A translator; of several models, their ensemble."""
     from manyheads.decoding.ensemble import ensemble
     from manyheads.decoding.translator import Translator
 
-    translators = [Translator.load(folder, device) for folder in (model, *others)]
+    translators = [Translator.load(folder, device, precision) for folder in (model, *others)]
     return ensemble(translators) if others else translators[0]
 
 

@@ -40,7 +40,7 @@ def score(
     from manyheads.evaluation.api import score as score_pairs
 
     truncated = 0
-    for one in score_pairs(Translator.load(model, device).naming(source, target), data):
+    for one in score_pairs(Translator.load(model, device, "fp32").naming(source, target), data):
         truncated += one.truncated
         if as_json:
             print(json.dumps({"log_probability": finite(one.log_probability), "tokens": one.tokens}))  # noqa: T201

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from manyheads.cli.align import choose_reading
 from manyheads.cli.control import NO_CONTROL, Control, search_options, wishes_of_lines
-from manyheads.cli.options import AlignHead, Device, File, Json, Models, Whole, load_models, say
+from manyheads.cli.options import AlignHead, Device, File, Json, Models, Precision, Whole, load_models, say
 from manyheads.decoding.links import moses
 from manyheads.errors import OptionError, SaveError
 
@@ -44,6 +44,7 @@ def translate(
     control: Control = NO_CONTROL,
     as_json: Json = False,
     device: Device = "auto",
+    precision: Precision = "auto",
 ) -> None:
     """Translate a file or standard input: one line in, one line out, a blank line for a blank line.
 
@@ -98,7 +99,7 @@ def translate(
     if input == control.prefixes == "-":
         raise OptionError("standard input is read once, got - as --input and as --prefixes")
     wishes = wishes_of_lines(control)
-    translator = load_models(model, others, device)
+    translator = load_models(model, others, device, precision)
     search = translator.search(**{name: value for name, value in options.items() if value is not None})
     reading = choose_reading(model, translator, align_head) if align or align_head else None
     run(translator, search, input, output, wishes, as_json, mbr, reading)

@@ -21,7 +21,7 @@ def align(
 
     head   the attention to read, "2.3" or "2" for the mean of a layer, instead of what the recipe says
     """
-    translator = model if isinstance(model, Translator) else Translator.load(model, device)
+    translator = model if isinstance(model, Translator) else Translator.load(model, device, "fp32")
     corpora = check_paths(data, "--data", translator.recipe.data.reading)
     pairs = chain.from_iterable(read_every_pair(corpus, Counts()) for corpus in corpora)
     while block := list(islice(pairs, CHUNK)):

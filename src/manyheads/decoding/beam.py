@@ -107,9 +107,10 @@ def beam_search(
 
 def unfinished(scores: Tensor, origin: Tensor, words: Tensor, beam: int) -> Candidates:
     """The first k that do not end."""
-    rank = torch.arange(scores.shape[1], device=scores.device) + scores.shape[1] * (words == END)
+    ended, count = words == END, scores.shape[1]
+    rank = torch.arange(count, device=scores.device).add(ended, alpha=count)
     chosen = rank.argsort(-1)[:, :beam]
-    scores = torch.where(words == END, -inf, scores)
+    scores = scores.masked_fill(ended, -inf)
     return scores.gather(1, chosen), origin.gather(1, chosen), words.gather(1, chosen)
 
 

@@ -14,7 +14,7 @@ from manyheads.decoding.hypothesis import Hypothesis, length_penalty
 from manyheads.decoding.steps import Rows, StepModel
 from manyheads.text.tokenizer import BEGIN, END, PADDING
 
-__all__ = ["Choose", "Sampler", "decode_one_by_one", "likeliest", "next_log_probabilities"]
+__all__ = ["Choose", "Sampler", "decode_one_by_one", "likeliest", "log_probabilities", "next_log_probabilities"]
 
 Choose = Callable[[Float[Tensor, "B W"], Int[Tensor, " B"], int], Int[Tensor, " B"]]
 """(log-probabilities, which sentence each row is, step) → the next token of each."""
@@ -65,10 +65,15 @@ def hypothesis(ids: list[int], log_p: list[float], alpha: float) -> Hypothesis:
 
 
 def next_log_probabilities(model: StepModel, tokens: Int[Tensor, "B 1"], cache: Rows) -> Float[Tensor, "B W"]:
-    """Of the token after `tokens`, as `Translator.score` counts them. Padding and begin are never written."""
-    log_p = model.step(tokens, cache)[:, -1].float().log_softmax(-1)
+    """Of the token after `tokens`."""
+    return log_probabilities(model.step(tokens, cache)[:, -1])
+
+
+def log_probabilities(logits: Float[Tensor, "B W"]) -> Float[Tensor, "B W"]:
+    """As `Translator.score` counts them. Padding and begin are never written."""
+    log_p = logits.float().log_softmax(-1)
     for never in (PADDING, BEGIN):
-        log_p[:, never] = -torch.inf
+        log_p[:, never].fill_(-torch.inf)
     return log_p
 
 

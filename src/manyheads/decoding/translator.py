@@ -43,13 +43,14 @@ from manyheads.decoding.links import Alignment, Link
 from manyheads.decoding.options import Search
 from manyheads.decoding.reading import Reading
 from manyheads.decoding.repetition import looped
+from manyheads.decoding.rooms import applies, resident_search
 from manyheads.decoding.script import Script, Scripts
 from manyheads.decoding.segments import join_parts
 from manyheads.decoding.translation import BLANK, Alternative, ForcedScore, Translation
 from manyheads.decoding.wishes import NO_WISHES, Wishes
 from manyheads.decoding.words import word_characters
 from manyheads.errors import OptionError, brief, did_you_mean
-from manyheads.machine import choose_device
+from manyheads.machine import choose_device, choose_dtype
 from manyheads.modelfolder import load_model, save_model
 from manyheads.models.transformer import Transformer
 from manyheads.recipe import Recipe
@@ -82,11 +83,15 @@ class Translator:
         return self.model.words.weight.device
 
     @classmethod
-    def load(cls, folder: str | Path, device: str = "auto") -> "Translator":
-        """From a run folder or the name of a bundled model. Loading runs no code from it, and checks every file."""
+    def load(cls, folder: str | Path, device: str = "auto", precision: str = "auto") -> "Translator":
+        """From a run folder or the name of a bundled model. Loading runs no code from it, and checks every file.
+
+        precision   "fp32", "bf16" or "fp16" ("auto": fp16 on a GPU, fp32 elsewhere)
+        """
         chosen = choose_device(device)
+        dtype = choose_dtype(chosen, precision)
         model, vocabulary, recipe = load_model(folder)
-        return cls(model.to(chosen), vocabulary, recipe)
+        return cls(model.to(chosen, dtype), vocabulary, recipe)
 
     def naming(self, source: str | None, target: str | None) -> "Translator":
         """The same, for files that call the sides so: keys of JSONL, languages of TMX and PO. None: as the recipe says."""
@@ -99,6 +104,11 @@ class Translator:
         """To a folder of its own, for others. As "fp16" or "int8" it takes a half or a quarter of the room."""
         if isinstance(self.model, Ensemble):
             raise OptionError(f"models are saved one by one, got an ensemble of {len(self.model.members)}")
+        if (dtype := self.model.words.weight.dtype) != torch.float32:
+            raise OptionError(
+                f"a model is saved from its weights in full precision, got {str(dtype).removeprefix('torch.')}",
+                hint='Translator.load(folder, precision="fp32"); to take less room: save(folder, store="fp16")',
+            )
         save_model(folder, self.model, self.vocabulary, self.recipe, store)
 
     @overload
@@ -191,6 +201,8 @@ class Translator:
         if kept := [script for script in scripts if script]:
             return guided_search(self.model, source, numbers, kept, search)
         limits = [search.limit(len(ids), self.longest) for ids in sources]
+        if not search.sample and applies(self.model, source, limits, search.beam):
+            return resident_search(self.single, source, limits, beam=search.beam, alpha=search.length_penalty)
         if search.beam > 1:
             return beam_search(self.model, source, limits, beam=search.beam, alpha=search.length_penalty)
         decode = partial(decode_one_by_one, self.model, source, limits, search.length_penalty)

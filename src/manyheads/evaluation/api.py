@@ -14,12 +14,14 @@ from manyheads.text.parallel import read_dev
 __all__ = ["evaluate", "score"]
 
 
-def evaluate(model: str | Path | Translator, data: Paths, *, device: str = "auto", **options: float) -> Scores:
+def evaluate(
+    model: str | Path | Translator, data: Paths, *, device: str = "auto", precision: str = "auto", **options: float
+) -> Scores:
     """Translate the sources of `data` (files as `train` takes them) and score them against the targets.
 
     Options are those of `Search`: beam, length_penalty, …
     """
-    translator = model if isinstance(model, Translator) else Translator.load(model, device)
+    translator = model if isinstance(model, Translator) else Translator.load(model, device, precision)
     counts = Counts()
     pairs = read_dev(check_paths(data, "--data", translator.recipe.data.reading), counts)
     began = time.monotonic()
@@ -37,7 +39,7 @@ NO_SCORE = ForcedScore(float("nan"), 0, truncated=True)
 
 def score(model: str | Path | Translator, data: Paths, *, device: str = "auto") -> Iterator[ForcedScore]:
     """log P(target | source) of every pair of `data`, in order; a blank target is as likely as an end at the start."""
-    translator = model if isinstance(model, Translator) else Translator.load(model, device)
+    translator = model if isinstance(model, Translator) else Translator.load(model, device, "fp32")
     corpora = check_paths(data, "--data", translator.recipe.data.reading)
     pairs = chain.from_iterable(read_every_pair(corpus, Counts()) for corpus in corpora)
     while block := list(islice(pairs, CHUNK)):

@@ -74,6 +74,7 @@ def compare(
     source: str | None = None,
     target: str | None = None,
     device: str = "auto",
+    precision: str = "auto",
     **options: float,
 ) -> Comparison:
     """Translate the sources of `data` with each model and compare all with the first, by paired "bootstrap" resampling or
@@ -83,7 +84,7 @@ def compare(
         raise OptionError(f"a comparison is of two models or more, got {len(models)}")
     outputs, kinds, counts, pairs, reading = {}, set(), Counts(), [], None
     for number, model in enumerate(models, 1):  # one after the other: only one of them is in memory
-        translator = model if isinstance(model, Translator) else Translator.load(model, device)
+        translator = model if isinstance(model, Translator) else Translator.load(model, device, precision)
         translator = translator.naming(source, target)
         if reading is None:
             reading = translator.recipe.data.reading

@@ -5,6 +5,7 @@
     logits = model(source, target)                  both
     cache  = model.start(memory)                    … and for decoding step by step:
     logits = model.step(tokens, cache)              the next tokens, after those the cache has seen
+    logits = model.step_beams(tokens, cache, 16)    … of several beams a sentence, in a cache of fixed size
 
 B batch · T target tokens · S source tokens · D model width · W words of the target vocabulary
 """
@@ -17,7 +18,7 @@ from manyheads.errors import OptionError, TensorError
 from manyheads.models.config import TransformerConfig
 from manyheads.models.initialise import initialise
 from manyheads.models.parts import Embed, build_decoder, build_encoder
-from manyheads.nn import DecoderCache, Layout, Memory, Padded
+from manyheads.nn import BeamCache, DecoderCache, Layout, Memory, Padded
 from manyheads.nn.checks import check_ids
 
 __all__ = ["PADDING", "Transformer"]
@@ -110,6 +111,14 @@ class Transformer(nn.Module):
         x = self.embed_target(self.target_words or self.words, tokens, layout)
         x = self.decoder(x, layout, cache.memory, cache.memory_layout, cache.past, weights, cross_weights)
         return self.logits(x)
+
+    def step_beams(self, tokens: Int[Tensor, "B k"], cache: BeamCache, steps: int) -> Float[Tensor, "B k W"]:
+        """Logits of the token after each of `tokens`, the newest of k beams a sentence. Every shape is fixed.
+
+        `steps` bounds what is looked at: the cache must have seen fewer. `cache.advance` ends the step.
+        """
+        x = self.embed_target(self.target_words or self.words, tokens, cache.layout)
+        return self.logits(self.decoder.step_beams(x, cache, steps))
 
 
 def check_same_batch(source: Layout, target: Layout) -> None:

@@ -3,7 +3,7 @@
 attention · explicit_attention · fused_attention · packed_attention     three paths, one answer
 causal_mask · window_mask · padding_mask · document_mask                True = may attend
 scaled_dot · dot · Additive                                             how well a query matches a key
-MultiHeadAttention · KeyValueCache                                      many heads, and what they remember
+MultiHeadAttention · KeyValueCache · BeamCache                          many heads, and what they remember
 Padded · Packed                                                         how a batch lies in memory
 SinusoidalPositions · LearnedPositions · Rotary                         where a token stands
 FeedForward · PreNorm · PostNorm · DropPath                             the rest of a block
@@ -11,6 +11,7 @@ EncoderBlock · DecoderBlock · Encoder · Decoder                         block
 """
 
 from manyheads.nn.attention import attention, explicit_attention
+from manyheads.nn.beams import BeamCache, Room
 from manyheads.nn.blocks import Decoder, DecoderBlock, DecoderCache, Encoder, EncoderBlock, Memory
 from manyheads.nn.cache import KeyValue, KeyValueCache
 from manyheads.nn.feedforward import FeedForward
@@ -25,9 +26,9 @@ from manyheads.nn.rotary import Rotary, rotate
 from manyheads.nn.scores import Additive, DotProduct, Score, dot, scaled_dot
 
 __all__ = [
-    "Additive", "Decoder", "DecoderBlock", "DecoderCache", "DotProduct", "DropPath", "Encoder", "EncoderBlock",
+    "Additive", "BeamCache", "Decoder", "DecoderBlock", "DecoderCache", "DotProduct", "DropPath", "Encoder", "EncoderBlock",
     "FeedForward", "KeyValue", "KeyValueCache", "Layout", "LearnedPositions", "Memory", "MultiHeadAttention",
-    "Packed", "Padded", "PostNorm", "PreNorm", "Residual", "Rotary", "Score", "SinusoidalPositions",
+    "Packed", "Padded", "PostNorm", "PreNorm", "Residual", "Room", "Rotary", "Score", "SinusoidalPositions",
     "Window", "attention", "causal_mask", "document_mask", "dot", "explicit_attention", "fused_attention",
     "packed_attention", "padding_mask", "rotate", "scaled_dot", "sinusoids", "window_mask",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ D model width
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -21,7 +21,10 @@ from manyheads.errors import TensorError
 from manyheads.nn.cache import KeyValue, KeyValueCache
 from manyheads.nn.layout import Layout, Padded
 from manyheads.nn.multihead import MultiHeadAttention
-from manyheads.nn.residual import Residual
+from manyheads.nn.residual import Layer, Residual
+
+if TYPE_CHECKING:
+    from manyheads.nn.beams import BeamCache, BeamPast
 
 __all__ = ["Decoder", "DecoderBlock", "DecoderCache", "Encoder", "EncoderBlock", "Memory"]
 
@@ -97,6 +100,17 @@ class DecoderBlock(nn.Module):
         layout = layout or Padded.like(x, start=0 if cache is None else cache.length)
         attend = partial(collect(self.attention, weights), layout=layout, cache=cache)
         read = partial(collect(self.cross, cross_weights), memory=memory, layout=layout, memory_layout=memory_layout)
+        return self._sublayers(x, attend, read, layout)
+
+    def step_beams(
+        self, x: Float[Tensor, "B k D"], layout: Padded, memory: KeyValue, memory_layout: Padded, past: "BeamPast"
+    ) -> Float[Tensor, "B k D"]:
+        """The newest token of each of k beams a sentence, which all read the one memory of their sentence."""
+        attend = partial(self.attention.step_beams, layout=layout, past=past)
+        read = partial(self.cross, memory=memory, layout=layout, memory_layout=memory_layout)
+        return self._sublayers(x, attend, read, layout)
+
+    def _sublayers(self, x: Tensor, attend: Layer, read: Layer, layout: Layout) -> Tensor:
         x = self.around_attention(x, attend, layout)
         x = self.around_cross(x, read, layout)
         return self.around_feedforward(x, self.feedforward, layout)
@@ -171,6 +185,13 @@ class Decoder(nn.Module):
         past = cache if cache is not None else [None] * len(self.blocks)
         for block, read, seen in zip(self.blocks, memory, past, strict=True):
             x = block(x, layout, read, memory_layout, seen, weights, cross_weights)
+        return self.norm(x)
+
+    def step_beams(self, x: Float[Tensor, "B k D"], cache: "BeamCache", steps: int) -> Float[Tensor, "B k D"]:
+        """The newest token of each of k beams a sentence, which sees the first `steps` steps of what it has written."""
+        layout, memory_layout = cache.layout, cache.memory_layout
+        for block, memory, past in zip(self.blocks, cache.memory, cache.look(steps), strict=True):
+            x = cast(DecoderBlock, block).step_beams(x, layout, memory, memory_layout, past)
         return self.norm(x)
 
     def start(self, memory: Memory) -> DecoderCache:

@@ -9,7 +9,7 @@ B batch · T queries · S keys · H heads · G key/value heads · D model width 
 """
 
 from collections.abc import Callable
-from typing import Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
@@ -37,6 +37,9 @@ from manyheads.nn.packed import attend_joined, attend_packed
 from manyheads.nn.rotary import Rotary
 from manyheads.nn.scores import Additive, Score, dot, scaled_dot
 from manyheads.nn.unchanged import unchanged
+
+if TYPE_CHECKING:
+    from manyheads.nn.beams import BeamPast
 
 __all__ = ["MultiHeadAttention"]
 
@@ -154,6 +157,13 @@ class MultiHeadAttention(nn.Module):
     def keys_values(self, memory: Float[Tensor, "*memory D"], layout: Layout | None = None) -> KeyValue:
         """What cross-attention reads of a memory, computed once to be read at many steps."""
         return self._read(memory, layout, self._halves()[1])
+
+    def step_beams(self, x: Float[Tensor, "B k D"], layout: Padded, past: "BeamPast") -> Float[Tensor, "B k D"]:
+        """Self-attention of the newest token of each of k beams. What `past` lets each of them see is what it has written."""
+        q, k, v = self.input(x).split_with_sizes(self.sizes, dim=-1)
+        k, v = past.append(*self._keys_values(k, v, layout))
+        out, _ = attend(self._queries(q, layout), k, v, past.seen, (None, None), self.score, 0.0, False)
+        return self.output(out.transpose(1, 2).flatten(-2))
 
     def _halves(self) -> tuple[Projection, Projection]:
         """The projection of the queries, and that of the keys and values."""

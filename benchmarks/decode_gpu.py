@@ -1,0 +1,161 @@
+"""Translating against Hugging Face: the same weights, the same search, in one run, turn by turn.
+
+    python -m benchmarks.decode_gpu --model RUN --input test_2016_flickr.en.gz --json benchmarks/results/decode_h200.json
+    python -m benchmarks.decode_gpu --model RUN --input test_2016_flickr.en.gz --device cpu --sentences 8 --batch 1 4
+
+RUN was trained in Marian's shape (benchmarks/marian.py):
+
+    manyheads train small --train train.en.gz train.de.gz --dev val.en.gz val.de.gz --out RUN --set model.norm=post \\
+        --set model.bias=true --set model.positions=sinusoidal-split
+
+Both write ids from ids: cutting text into pieces is not timed. No length is penalised, so that both stop by one rule; a batch has
+one bound on the length. Batches of one are so many sentences, spread over the file; others are all of it, sorted by length.
+What a first pass takes longer than the next is what recording takes, and what others must warm up.
+"""
+
+import argparse
+import json
+import platform
+import shlex
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+
+import torch
+import transformers
+from torch import Tensor
+
+from benchmarks.marian import as_marian, generate
+from manyheads import Translator
+from manyheads.decoding.batching import pad
+from manyheads.decoding.beam import beam_search
+from manyheads.decoding.greedy import decode_one_by_one
+from manyheads.decoding.rooms import applies, resident_search
+from manyheads.machine import choose_device
+from manyheads.modelfolder import load_model
+from manyheads.text.lines import read_texts
+
+Batches = list[tuple[Tensor, int]]
+Search = Callable[[Tensor, int], list[list[int]]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True, help="a run folder")
+    parser.add_argument("--input", required=True, help="a file of source lines")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--precision", nargs="+", default=["fp32", "fp16"])
+    parser.add_argument("--beam", nargs="+", type=int, default=[1, 5])
+    parser.add_argument("--batch", nargs="+", type=int, default=[1, 256])
+    parser.add_argument("--sentences", type=int, default=50, help="that are translated one by one")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--resident", action="store_true", help="the search for GPUs, on a CPU too")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    rows = [row for precision in options.precision for row in measure_all(options, precision)]
+    result = {"command": shlex.join(["python", "-m", "benchmarks.decode_gpu", *sys.argv[1:]]), **where(options), "rows": rows}  # fmt: skip
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+    show(rows)
+
+
+def measure_all(options: argparse.Namespace, precision: str) -> Iterator[dict]:
+    translator = Translator.load(options.model, options.device, precision)
+    marian = as_marian(translator.single)
+    lines = [ids for line in translator.read(list(read_texts(options.input))) for ids in line]
+    for size, beam in product(options.batch, options.beam):
+        batches = make_batches(spread(lines, options.sentences) if size == 1 else lines, size, translator.device)
+        row = {"precision": precision, "batch": size, "beam": beam}
+        row |= measure(ours(translator, beam, options.resident), theirs(marian, beam), batches, options.rounds)
+        print(json.dumps(row), file=sys.stderr, flush=True)
+        yield row
+
+
+def spread(lines: list[list[int]], most: int) -> list[list[int]]:
+    return lines[:: max(1, len(lines) // most)][:most]
+
+
+def make_batches(lines: list[list[int]], size: int, device: torch.device) -> Batches:
+    """(source, bound on the tokens of each), the longest first; one by one in the order of the file."""
+    order = sorted(lines, key=len, reverse=True) if size > 1 else lines
+    some = [order[n : n + size] for n in range(0, len(order), size)]
+    return [(pad(rows).to(device), 2 * max(map(len, rows)) + 20) for rows in some]
+
+
+def ours(translator: Translator, beam: int, resident: bool) -> Search:
+    """What `Translator` would take on this device."""
+    model = translator.single
+
+    def search(source: Tensor, limit: int) -> list[list[int]]:
+        limits = [limit] * len(source)
+        if resident or applies(model, source, limits, beam):
+            return [found[0].ids for found in resident_search(model, source, limits, beam=beam, alpha=0.0)]
+        if beam == 1:
+            return [found.ids for found in decode_one_by_one(model, source, limits)]
+        return [found[0].ids for found in beam_search(model, source, limits, beam=beam, alpha=0.0)]
+
+    return torch.no_grad()(search)
+
+
+def theirs(marian: transformers.MarianMTModel, beam: int) -> Search:
+    return lambda source, limit: generate(marian, source, limit, beam)
+
+
+def measure(ours: Search, theirs: Search, batches: Batches, rounds: int) -> dict[str, float]:
+    """The median over rounds, after a pass that is told apart. Who begins changes from round to round."""
+    first = [timed(work, batches)[0] for work in (ours, theirs)]
+    timed(ours, batches)  # what was done once so far is recorded now
+    seconds: dict[str, list[float]] = {"ours": [], "theirs": []}
+    outputs = {}
+    for turn in range(rounds):
+        for name in ("ours", "theirs") if turn % 2 else ("theirs", "ours"):
+            spent, outputs[name] = timed(ours if name == "ours" else theirs, batches)
+            seconds[name].append(spent)
+    mine, other = (statistics.median(seconds[name]) for name in ("ours", "theirs"))
+    pairs = list(zip(outputs["ours"], outputs["theirs"], strict=True))
+    tokens = [sum(len(ids) + 1 for ids in outputs[name]) for name in ("ours", "theirs")]
+    return {
+        "sentences": len(pairs),
+        "ours_s": mine, "theirs_s": other, "ratio": other / mine,
+        "worst_ratio": min(b / a for a, b in zip(seconds["ours"], seconds["theirs"], strict=True)),
+        "ours_sentences_s": len(pairs) / mine, "theirs_sentences_s": len(pairs) / other,
+        "ours_tokens_s": tokens[0] / mine, "theirs_tokens_s": tokens[1] / other,
+        "identical": sum(a == b for a, b in pairs) / len(pairs),
+        "ours_first_pass_s": first[0], "theirs_first_pass_s": first[1],
+    }  # fmt: skip
+
+
+def timed(work: Search, batches: Batches) -> tuple[float, list[list[int]]]:
+    """Each search ends with ids on the host, so nothing is left to wait for."""
+    began = time.perf_counter()
+    found = [ids for source, limit in batches for ids in work(source, limit)]
+    return time.perf_counter() - began, found
+
+
+def where(options: argparse.Namespace) -> dict[str, object]:
+    device, model = choose_device(options.device), load_model(options.model)[0]
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
+    shape = {key: getattr(model.config, key) for key in ("width", "layers", "depth", "heads", "feedforward")}
+    versions = {"torch": torch.__version__, "transformers": transformers.__version__}
+    return {"device": name, "model": shape | {"words": model.words.num_embeddings}, **versions}
+
+
+def show(rows: list[dict]) -> None:
+    columns = {
+        "precision": "", "batch": "", "beam": "", "sentences": "", "ours_s": ".3f", "theirs_s": ".3f", "ratio": ".1f",
+        "worst_ratio": ".1f", "ours_sentences_s": ".0f", "ours_tokens_s": ".0f", "identical": ".1%", "ours_first_pass_s": ".2f",
+    }  # fmt: skip
+    print("  ".join(f"{name:>{width(name)}}" for name in columns))
+    for row in rows:
+        print("  ".join(f"{format(row[name], how):>{width(name)}}" for name, how in columns.items()))
+
+
+def width(name: str) -> int:
+    return max(6, len(name))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""Work on a GPU that is recorded once and replayed: one launch for all of its kernels.
+
+A small model keeps a GPU busy for a few microseconds a kernel, and Python takes longer than that to launch the next. A CUDA
+graph is launched as a whole.
+
+What is recorded are kernels and addresses. A replay reads what lies at these addresses now: weights that were changed in
+place are seen; tensors that were put elsewhere are not, and whoever keeps a recording must notice (`addresses`).
+"""
+
+from collections.abc import Callable
+from itertools import chain
+from threading import Lock
+from typing import Any
+
+import torch
+from torch import nn
+
+__all__ = ["Eager", "Player", "Recorder", "addresses"]
+
+Work = Callable[[], None]
+
+
+class Eager:
+    """Runs what it is given, as it is."""
+
+    def __call__(self, work: Work) -> None:
+        work()
+
+
+class Recorded:
+    """Does the same work again and again: first as it is, which also warms up what a recording needs, then recorded.
+
+    So work that is done once is never recorded, and nothing is done in vain. The work is handed in at each call and not
+    kept: a recording does not keep a model alive.
+    """
+
+    one_at_a_time = Lock()
+    """The process may record one graph at a time."""
+
+    def __init__(self, stream: torch.cuda.Stream, pool: Any) -> None:
+        self.stream, self.pool = stream, pool
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.warm = False
+
+    def __call__(self, work: Work) -> None:
+        if not self.warm:
+            self.run(work)
+            self.warm = True
+            return
+        if self.graph is None:
+            self.graph = self.record(work)
+        self.graph.replay()
+
+    def run(self, work: Work) -> None:
+        """On the stream that records, after what was launched before and before what is launched next."""
+        current = torch.cuda.current_stream(self.stream.device)
+        self.stream.wait_stream(current)
+        with torch.cuda.stream(self.stream):
+            work()
+        current.wait_stream(self.stream)
+
+    def record(self, work: Work) -> torch.cuda.CUDAGraph:
+        """`thread_local`: other threads may go on allocating meanwhile, as those that make batches do."""
+        graph = torch.cuda.CUDAGraph()
+        with (
+            Recorded.one_at_a_time,
+            torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"),
+        ):
+            work()
+        return graph
+
+
+class Recorder:
+    """Makes recordings that share their scratch memory: they are replayed one after the other, and what is to stay is
+    written into tensors that were there before."""
+
+    def __init__(self, device: torch.device) -> None:
+        with torch.cuda.device(device):
+            self.stream, self.pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
+
+    def __call__(self) -> Recorded:
+        return Recorded(self.stream, self.pool)
+
+
+Player = Eager | Recorded
+
+
+def addresses(model: nn.Module) -> tuple[object, ...]:
+    """Where a model's weights lie, and as what. A recording is good as long as this is the same."""
+    return tuple((x.data_ptr(), x.dtype, x.shape) for x in chain(model.parameters(), model.buffers()))

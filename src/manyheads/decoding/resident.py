@@ -1,0 +1,195 @@
+"""Beam search that lives on the device: all it knows is in tensors of fixed shape, and a step never asks the host anything.
+
+It finds what `beam_search` finds. What differs is how:
+
+    Sentences that are done stay in the batch, but nothing is added to what they have found.
+    Hypotheses are not copied along. Each step notes which beam every beam goes on from and by which word; one that ends is
+    remembered by its length and the beam it ended in, and its words are traced back when all is over.
+
+Every function here may be recorded as a CUDA graph: shapes are fixed, tensors are written in place, and no number is read.
+
+B sentences · k beams · R room, in steps · S source tokens
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from manyheads.decoding.beam import NOTHING, Candidates, continuations, unfinished
+from manyheads.decoding.greedy import log_probabilities
+from manyheads.decoding.hypothesis import Hypothesis
+from manyheads.models.transformer import Transformer
+from manyheads.nn import BeamCache, Room
+from manyheads.text.tokenizer import BEGIN, END
+
+__all__ = ["Beams", "Found", "begin", "search_step", "trace"]
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The best k finished hypotheses of each sentence, the best first. In an empty place the score is −∞.
+
+    scores   log-probability over length penalty, in double precision: what the host would compare
+    ends     length · k + the beam it ended in
+    """
+
+    scores: Float[Tensor, "B k"]
+    ends: Int[Tensor, "B k"]
+
+    @classmethod
+    def empty(cls, room: Room, device: torch.device) -> "Found":
+        places = room.sentences, room.beam
+        return cls(
+            torch.full(places, -inf, dtype=torch.float64, device=device),
+            torch.zeros(places, dtype=torch.int64, device=device),
+        )
+
+    def add(self, scores: Float[Tensor, "B k"], ends: Int[Tensor, "B k"]) -> None:
+        """Keep the best k of those here and of others; among equals, who was here first."""
+        beam = scores.shape[1]
+        best, order = torch.cat([self.scores, scores], 1).sort(dim=1, descending=True, stable=True)
+        self.scores.copy_(best[:, :beam])
+        self.ends.copy_(torch.cat([self.ends, ends], 1).gather(1, order[:, :beam]))
+
+    @property
+    def worst(self) -> Float[Tensor, " B"]:
+        """What has to be beaten; −∞ while there is an empty place."""
+        return self.scores[:, -1]
+
+
+@dataclass(frozen=True, eq=False)
+class Beams:
+    """The state of a search.
+
+    source      ids, padding behind them and in rows that are not used
+    last        the step at which each sentence is cut off; −1 in rows that are not used
+    penalties   of a hypothesis that ends at each step
+    going       which sentences are not done
+    tokens      the newest word of each beam
+    scores      log-probability of what each beam has written
+    origins     step by step, which beam each beam went on from …
+    words       … and by which word
+    reached     … and what its score was then: of a sentence that is cut off, that of its beginnings
+    """
+
+    cache: BeamCache
+    source: Int[Tensor, "B S"]
+    last: Int[Tensor, " B"]
+    penalties: Float[Tensor, " R"]
+    going: Bool[Tensor, " B"]
+    tokens: Int[Tensor, "B k"]
+    scores: Float[Tensor, "B k"]
+    origins: Int[Tensor, "R B k"]
+    words: Int[Tensor, "R B k"]
+    reached: Float[Tensor, "R B k"]
+    found: Found
+
+    @classmethod
+    def empty(cls, model: Transformer, room: Room) -> "Beams":
+        cache = BeamCache.empty(model.decoder.blocks, room)  # type: ignore[arg-type]
+        device, (sentences, beam, source, steps) = cache.step.device, room
+
+        def whole(*shape: int) -> Tensor:
+            return torch.zeros(shape, dtype=torch.int64, device=device)
+
+        return cls(
+            cache,
+            source=whole(sentences, source),
+            last=whole(sentences),
+            penalties=torch.ones(steps, dtype=torch.float64, device=device),
+            going=torch.zeros(sentences, dtype=torch.bool, device=device),
+            tokens=whole(sentences, beam),
+            scores=torch.zeros(sentences, beam, device=device),
+            origins=whole(steps, sentences, beam),
+            words=whole(steps, sentences, beam),
+            reached=torch.zeros(steps, sentences, beam, device=device),
+            found=Found.empty(room, device),
+        )
+
+
+def begin(model: Transformer, beams: Beams) -> None:
+    """Read `source`; nothing is written, nothing is found."""
+    beams.cache.begin(model.start(model.encode(beams.source)))
+    beams.tokens.fill_(BEGIN)
+    beams.scores.fill_(-inf)
+    beams.scores[:, 0].zero_()  # at first all beams are alike: one of them counts
+    beams.found.scores.fill_(-inf)
+    beams.found.ends.zero_()
+    beams.going.copy_(beams.last >= 0)
+
+
+def search_step(model: Transformer, beams: Beams, steps: int) -> None:
+    """Every beam goes on by a word. `steps` is how many steps are looked at, more than have been made."""
+    step, beam = beams.cache.step, beams.cache.room.beam
+    log_p = log_probabilities(model.step_beams(beams.tokens, beams.cache, steps).flatten(0, 1))
+    candidates = continuations(beams.scores, log_p, [], beams.tokens)
+    penalty = beams.penalties.index_select(0, step)
+    collect_finished(beams, candidates, penalty)
+    scores, origin, words = unfinished(*candidates, beam)
+    for history, now in ((beams.origins, origin), (beams.words, words), (beams.reached, scores)):
+        history.index_copy_(0, step, now[None])
+    better = scores.max(1).values / penalty > beams.found.worst
+    beams.going.logical_and_(better & (beams.last > step))
+    beams.scores.copy_(scores)
+    beams.tokens.copy_(words)
+    beams.cache.advance(origin)
+
+
+def collect_finished(beams: Beams, candidates: Candidates, penalty: Float[Tensor, " 1"]) -> None:
+    """Remember what ends among the first k. (An end below them is less likely than k ways to go on.)"""
+    beam = beams.cache.room.beam
+    scores, origin, words = (tensor[:, :beam] for tensor in candidates)
+    ends = (words == END) & (scores > -inf) & beams.going[:, None]
+    beams.found.add((scores / penalty).masked_fill(~ends, -inf), origin.add(beams.cache.step, alpha=beam))
+
+
+# ── what was found ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def trace(beams: Beams, steps: int, limits: Sequence[int]) -> list[list[Hypothesis]]:
+    """What was found for the sentences with these limits, written out. `steps` have been made. Here, at last, the host reads."""
+    histories = (history[:steps] for history in (beams.origins, beams.words, beams.reached))
+    tensors = (beams.found.scores, beams.found.ends, beams.penalties, *histories)
+    scores, ends, penalties, origins, words, reached = (tensor.cpu().numpy().copy() for tensor in tensors)
+    finished = [bool((row > -inf).any()) for row in scores]
+    for n, limit in enumerate(limits):
+        if not finished[n] and limit <= steps:
+            scores[n], ends[n] = cut_off(reached[limit - 1, n], limit, penalties)
+    lengths, slots = np.divmod(ends, scores.shape[1])
+    texts = traced(words, origins, lengths, slots)
+
+    def hypothesis(n: int, rank: int) -> Hypothesis:
+        length, score = lengths[n, rank], float(scores[n, rank])
+        penalty = float(penalties[length - (not finished[n])])
+        return Hypothesis(texts[n, rank, :length].tolist(), score * penalty, score, finished[n])
+
+    ranks = [np.flatnonzero(row > -inf).tolist() for row in scores]
+    return [[hypothesis(n, rank) for rank in ranks[n]] or [NOTHING] for n in range(len(limits))]
+
+
+def cut_off(
+    reached: Float[np.ndarray, " k"], limit: int, penalties: Float[np.ndarray, " R"]
+) -> tuple[Float[np.ndarray, " k"], Int[np.ndarray, " k"]]:
+    """(scores, ends) of the beams at the bound: of a sentence of which nothing finished, its beginnings are given back."""
+    beam = len(reached)
+    scores = np.where(reached > -inf, reached / penalties[limit - 1], -inf)
+    return scores, limit * beam + np.arange(beam)
+
+
+def traced(
+    words: Int[np.ndarray, "R B k"],
+    origins: Int[np.ndarray, "R B k"],
+    lengths: Int[np.ndarray, "B k"],
+    slots: Int[np.ndarray, "B k"],
+) -> Int[np.ndarray, "B k R"]:
+    """From the last word of each hypothesis back to the first. What lies behind a hypothesis is not to be read."""
+    texts = np.zeros((*slots.shape, len(words)), np.int64)
+    for step in reversed(range(lengths.max(initial=0))):
+        texts[..., step] = np.take_along_axis(words[step], slots, 1)
+        slots = np.where(step < lengths, np.take_along_axis(origins[step], slots, 1), slots)
+    return texts

@@ -1,0 +1,211 @@
+"""Rooms for `resident` searches, kept from one search to the next, each with its recordings.
+
+A recording is good for one shape. So that a few of them serve all batches, sentences, source and steps are rounded up, and
+what is added is inert: sentences without a token to write, padding, steps that are never reached.
+
+A step looks at the 16 first steps while it is one of them, then at 32, at 64, …: each is a recording of its own, in the same room.
+
+k beams
+"""
+
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
+from threading import Lock
+from weakref import WeakKeyDictionary
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from manyheads.decoding.hypothesis import Hypothesis, length_penalty
+from manyheads.decoding.recorded import Eager, Player, Recorder, addresses
+from manyheads.decoding.resident import Beams, begin, search_step, trace
+from manyheads.models.transformer import Transformer
+from manyheads.nn import Room
+from manyheads.text.tokenizer import END, PADDING
+
+__all__ = ["Rooms", "applies", "resident_search", "room_for", "rooms_of"]
+
+FIRST_LOOK = 16
+"""Steps that are looked at in the beginning."""
+
+BEHIND = 2
+"""The host asks at every step whether all are done, and reads the answer of two steps before: the device never waits for
+the host, and makes two steps in vain at most."""
+
+MOST_ROOMS = 16
+
+MOST_BYTES = 8 << 30
+"""Of all rooms of a model together, and so of one."""
+
+WIDEST = 32
+"""Beams look at each other's slots, and skip them: k times the products of one that looks at its own alone."""
+
+
+class Kept:
+    """A room, and what is replayed in it."""
+
+    def __init__(self, model: Transformer, room: Room, player: Callable[[], Player]) -> None:
+        self.beams = Beams.empty(model, room)
+        self.begin = player()
+        self.steps: defaultdict[int, Player] = defaultdict(player)
+        self.alpha = 0.0
+        self.done = Answers(self.beams.going)
+
+    def search(
+        self, model: Transformer, source: Int[Tensor, "B S"], limits: Sequence[int], alpha: float
+    ) -> list[list[Hypothesis]]:
+        self.fill(source, limits, alpha)
+        self.begin(partial(begin, model, self.beams))
+        self.done.forget()
+        made = 0
+        while made < max(limits):
+            looked_at = min(self.beams.cache.room.steps, max(FIRST_LOOK, power_of_two(made + 1)))
+            self.steps[looked_at](partial(search_step, model, self.beams, looked_at))
+            made += 1
+            going = self.done.ask(self.beams.going)
+            if going is not None and not going.any():
+                break
+        return trace(self.beams, made, limits)
+
+    def fill(self, source: Int[Tensor, "B S"], limits: Sequence[int], alpha: float) -> None:
+        """The sentences, and behind them some that are over before they begin."""
+        beams, (sentences, length) = self.beams, source.shape
+        beams.source.fill_(PADDING)
+        beams.source[:, 0] = END
+        beams.source[:sentences, :length] = source
+        beams.last.fill_(-1)
+        beams.last[:sentences] = torch.tensor(limits, device=source.device) - 1
+        if alpha != self.alpha:
+            beams.penalties.copy_(torch.tensor([length_penalty(n + 1, alpha) for n in range(len(beams.penalties))]))
+            self.alpha = alpha
+
+
+class Answers:
+    """Numbers of the device that the host reads some questions later, without anyone waiting."""
+
+    def __init__(self, like: Tensor) -> None:
+        self.on_gpu = like.is_cuda
+        self.spare = [
+            (torch.empty_like(like, device="cpu", pin_memory=self.on_gpu), torch.cuda.Event() if self.on_gpu else None)
+            for _ in range(BEHIND + 1)
+        ]
+        self.asked: deque[int] = deque()
+        self.turn = 0
+
+    def forget(self) -> None:
+        self.asked.clear()
+
+    def ask(self, value: Bool[Tensor, " B"]) -> Bool[Tensor, " B"] | None:
+        """Ask for `value` as it will be after what was launched; give the answer to the question of `BEHIND` asks before."""
+        self.turn = (self.turn + 1) % len(self.spare)
+        answer, ready = self.spare[self.turn]
+        answer.copy_(value, non_blocking=self.on_gpu)
+        if ready is not None:
+            ready.record()
+        self.asked.append(self.turn)
+        if len(self.asked) <= BEHIND:
+            return None
+        answer, ready = self.spare[self.asked.popleft()]
+        if ready is not None:
+            ready.synchronize()
+        return answer
+
+
+class Rooms:
+    """The rooms of one model on one device, those that were used last."""
+
+    def __init__(self, device: torch.device, *, record: bool) -> None:
+        self.device = device
+        self.player: Callable[[], Player] = Recorder(device) if record else Eager
+        self.kept: OrderedDict[Room, Kept] = OrderedDict()
+        self.addresses: tuple[object, ...] = ()
+        self.lock = Lock()
+
+    def search(
+        self, model: Transformer, source: Int[Tensor, "B S"], limits: Sequence[int], *, beam: int, alpha: float
+    ) -> list[list[Hypothesis]]:
+        """As `beam_search`. One at a time: the rooms are everybody's."""
+        with self.lock:
+            return self.take(model, room_for(model, source, limits, beam)).search(model, source, limits, alpha)
+
+    def take(self, model: Transformer, room: Room) -> Kept:
+        if (now := addresses(model)) != self.addresses:
+            self.kept.clear()
+            self.addresses = now
+        if room not in self.kept:
+            self.make_way(room_bytes(model, room))
+            self.kept[room] = Kept(model, room, self.player)
+        self.kept.move_to_end(room)
+        return self.kept[room]
+
+    def make_way(self, wanted: int) -> None:
+        while self.kept and (len(self.kept) >= MOST_ROOMS or self.bytes + wanted > MOST_BYTES):
+            self.kept.popitem(last=False)
+
+    @property
+    def bytes(self) -> int:
+        return sum(kept.beams.cache.bytes for kept in self.kept.values())
+
+
+def room_for(model: Transformer, source: Int[Tensor, "B S"], limits: Sequence[int], beam: int) -> Room:
+    """Rounded up. A table of learned positions ends, and with it the steps and the source."""
+    longest = model.config.max_length if model.config.positions == "learned" else 1 << 30
+    return Room(
+        sentences=rounded_up(len(limits)),
+        beam=beam,
+        source=min(longest, max(16, rounded_up(source.shape[1]))),
+        steps=min(longest, max(2 * FIRST_LOOK, power_of_two(max(limits)))),
+    )
+
+
+def room_bytes(model: Transformer, room: Room) -> int:
+    """Of the keys and values, and of what each beam sees."""
+    config, sentences = model.config, room.sentences
+    widths = (config.kv_heads or config.heads) * (config.head_width + (config.value_width or config.head_width))
+    tokens = sentences * (room.beam * room.steps + room.source)
+    held = tokens * widths * config.depth * model.words.weight.element_size()
+    return held + sentences * room.beam * room.steps * room.beam
+
+
+def power_of_two(n: int) -> int:
+    """The first that is not below n."""
+    return 1 << (n - 1).bit_length()
+
+
+def rounded_up(n: int) -> int:
+    """1, 2, 3, 4, 6, 8, 12, 16, 24, …: at most a third is added for nothing."""
+    most = power_of_two(n)
+    return most * 3 // 4 if most >= 4 and n <= most * 3 // 4 else most
+
+
+# ── which model's ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+KEPT: WeakKeyDictionary[Transformer, Rooms] = WeakKeyDictionary()
+"""They go when their model goes."""
+
+
+def rooms_of(model: Transformer) -> Rooms:
+    device = model.words.weight.device
+    if model not in KEPT or KEPT[model].device != device:
+        KEPT[model] = Rooms(device, record=device.type == "cuda")
+    return KEPT[model]
+
+
+def applies(model: object, source: Int[Tensor, "B S"], limits: Sequence[int], beam: int) -> bool:
+    """On a GPU, for a plain Transformer and beams that fit. (Sharded models are of another class: their weights move.)"""
+    if not source.is_cuda or type(model) is not Transformer or beam > WIDEST:
+        return False
+    return room_bytes(model, room_for(model, source, limits, beam)) <= MOST_BYTES
+
+
+@torch.no_grad()
+def resident_search(
+    model: Transformer, source: Int[Tensor, "B S"], limits: Sequence[int], *, beam: int, alpha: float
+) -> list[list[Hypothesis]]:
+    """What `beam_search` gives, and of a beam of 1 greedy search, in the model's own precision."""
+    here = torch.cuda.device(source.device) if source.is_cuda else nullcontext()
+    with here, torch.autocast(source.device.type, enabled=False):
+        return rooms_of(model).search(model, source, limits, beam=beam, alpha=alpha)

@@ -1,0 +1,294 @@
+"""The search that lives on the device against the one that lives on the host, step by step and as a whole, on the CPU.
+
+What a GPU adds, recordings of these same steps, is tested in tests/gpu/test_recorded.py.
+"""
+
+import gc
+import weakref
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from decoding.untrained import build as build_translator
+from manyheads import Transformer, TransformerConfig
+from manyheads.decoding import rooms
+from manyheads.decoding.beam import NOTHING, beam_search
+from manyheads.decoding.greedy import decode_one_by_one
+from manyheads.decoding.resident import Beams, begin, search_step, trace
+from manyheads.decoding.rooms import Rooms, applies, resident_search, room_for, rooms_of, rounded_up
+from manyheads.nn import BeamCache, Room
+from manyheads.text.tokenizer import END, PADDING
+
+WORDS = 11
+SMALL = TransformerConfig(width=16, layers=2, heads=4, feedforward=32, dropout=0.1, tie="none", norm="pre")
+KINDS = {
+    "plain": SMALL,
+    "post-norm with biases": replace(SMALL, norm="post", bias=True, tie="all", positions="sinusoidal-split"),
+    "rotary, grouped heads": replace(SMALL, positions="rotary", kv_heads=2, qk_norm=True),
+    "learned positions that end": replace(SMALL, positions="learned", max_length=40),
+    "values wider than keys, other scores": replace(SMALL, key_width=2, value_width=6, score="additive"),
+    "layer by layer": replace(SMALL, cross="same", normaliser="rms", activation="swiglu", feedforward_bias=False),
+}
+seeds = st.integers(0, 9_999)
+kinds = st.sampled_from(sorted(KINDS))
+alphas = st.sampled_from([0.0, 0.6, 1.0, 2.0])
+sentences = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 40)), min_size=1, max_size=5)
+
+
+def build(seed, kind="plain", words=WORDS):
+    """A model that was never trained, loud enough to have opinions."""
+    torch.manual_seed(seed)
+    model = Transformer(KINDS[kind], words).eval()
+    for parameter in model.parameters():
+        parameter.data += 0.3 * torch.randn_like(parameter)
+    return model
+
+
+def draw_batch(lengths, words=WORDS):
+    rows = [torch.randint(END, words, (length,)) for length in lengths]
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PADDING)
+
+
+def assert_same(ours, theirs, tolerance=1e-5):
+    assert [[(h.ids, h.finished) for h in one] for one in ours] == [
+        [(h.ids, h.finished) for h in one] for one in theirs
+    ]
+    for a, b in zip(chain(*ours), chain(*theirs), strict=True):
+        assert a.score == pytest.approx(b.score, rel=tolerance, abs=tolerance)
+        assert a.log_probability == pytest.approx(b.log_probability, rel=tolerance, abs=tolerance)
+
+
+@settings(max_examples=60)
+@given(seeds, kinds, sentences, alphas, st.integers(1, 6))
+@torch.no_grad()
+def test_it_finds_what_the_search_on_the_host_finds(seed, kind, sentences, alpha, beam):
+    model = build(seed, kind)
+    lengths, limits = zip(*sentences, strict=True)
+    source = draw_batch(lengths)
+    ours = resident_search(model, source, limits, beam=beam, alpha=alpha)
+    assert_same(ours, beam_search(model, source, limits, beam=beam, alpha=alpha))
+
+
+@settings(max_examples=20)
+@given(seeds, sentences, alphas)
+@torch.no_grad()
+def test_a_beam_of_one_is_greedy_search(seed, sentences, alpha):
+    model = build(seed)
+    lengths, limits = zip(*sentences, strict=True)
+    source = draw_batch(lengths)
+    greedy = decode_one_by_one(model, source, limits, alpha)
+    assert_same(resident_search(model, source, limits, beam=1, alpha=alpha), [[one] for one in greedy])
+
+
+@settings(max_examples=15)
+@given(seeds, sentences, alphas, st.integers(1, 4))
+@torch.no_grad()
+def test_a_sentence_gives_the_same_alone_and_in_company(seed, sentences, alpha, beam):
+    """… also in a room that someone else has used before: of the rooms here, most are."""
+    model = build(seed)
+    lengths, limits = zip(*sentences, strict=True)
+    source = draw_batch(lengths)
+    together = resident_search(model, source, limits, beam=beam, alpha=alpha)
+    for n, (length, limit) in enumerate(sentences):
+        alone = resident_search(model, source[n : n + 1, :length], [limit], beam=beam, alpha=alpha)
+        assert_same(alone, together[n : n + 1])
+
+
+@torch.no_grad()
+def test_what_fills_a_room_up_changes_nothing():
+    """Rows that are not used find nothing, and a wider room gives the same."""
+    model, source, limits = build(3), draw_batch([5, 8, 2]), [9, 30, 4]
+    wanted = beam_search(model, source, limits, beam=3, alpha=0.6)
+    for room in (Room(3, 3, 8, 30), Room(8, 3, 8, 30), Room(3, 3, 24, 30), Room(16, 3, 32, 128)):
+        kept = rooms.Kept(model, room, rooms.Eager)
+        assert_same(kept.search(model, source, limits, 0.6), wanted)
+        assert not kept.beams.going.any()
+        assert (kept.beams.found.scores[3:] == -torch.inf).all()
+
+
+@torch.no_grad()
+def test_a_sentence_that_is_done_keeps_what_it_found():
+    """However long the others take."""
+    model, source, limits = build(5), draw_batch([6, 6]), [3, 25]
+    beams = Beams.empty(model, Room(2, 2, 6, 32))
+    beams.source.copy_(source)
+    beams.last.copy_(torch.tensor(limits) - 1)
+    begin(model, beams)
+    for _ in range(3):
+        search_step(model, beams, 32)
+    assert beams.going.tolist()[0] is False
+    before = trace(beams, 3, limits)[0]
+    for _ in range(20):
+        search_step(model, beams, 32)
+    assert trace(beams, 23, limits)[0] == before == beam_search(model, source, limits, beam=2, alpha=0.0)[0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_the_room_gives_the_logits_of_the_cache_that_grows(kind):
+    """Beams that change places, twice from the same one: a mask on one side, copies of keys on the other."""
+    model, beam = build(1, kind), 3
+    source = draw_batch([7, 4])
+    room = BeamCache.empty(model.decoder.blocks, Room(2, beam, 7, 20))
+    room.begin(model.start(model.encode(source)))
+    grown = model.start(model.encode(source))
+    grown.select(torch.arange(2).repeat_interleave(beam))  # the memory, once for each beam
+    for step in range(18):
+        tokens = torch.randint(END, WORDS, (2, beam))
+        ours = model.step_beams(tokens, room, 16 if step < 16 else 20)
+        theirs = model.step(tokens.view(-1, 1), grown)[:, 0].view(2, beam, WORDS)
+        torch.testing.assert_close(ours, theirs, atol=2e-5, rtol=1e-5)
+        origin = torch.randint(beam, (2, beam))
+        room.advance(origin)
+        grown.reorder((origin + beam * torch.arange(2)[:, None]).flatten())
+
+
+@torch.no_grad()
+def test_what_is_not_seen_counts_for_nothing_and_nothing_moves():
+    """Keys and values are written once, at their step, and all else of the room stays as it was."""
+    model, source, tokens = build(2), draw_batch([5]), torch.tensor([[4, 5]])
+    said = []
+    for filling in (0.0, 1e4):
+        room = BeamCache.empty(model.decoder.blocks, Room(1, 2, 5, 16))
+        room.begin(model.start(model.encode(source)))
+        for tensor in chain(*room.past):
+            tensor.fill_(filling)
+        said.append(model.step_beams(tokens, room, 16))
+        assert all((tensor[:, :, 1:] == filling).all() for tensor in chain(*room.past))
+        assert all((tensor[:, :, 0] != filling).all() for tensor in chain(*room.past))
+    assert torch.equal(*said)
+
+
+@torch.no_grad()
+def test_a_model_whose_numbers_are_not_finite_finds_nothing():
+    model = build(0)
+    model.head.weight.fill_(torch.nan)
+    assert resident_search(model, draw_batch([3, 4]), [5, 6], beam=2, alpha=1.0) == [[NOTHING], [NOTHING]]
+
+
+@torch.no_grad()
+def test_the_host_stops_soon_after_all_are_done(monkeypatch):
+    """An end that is nearly certain: not at the bound, but two steps after."""
+    model, made = build(0), []
+    plain = model.step_beams
+    monkeypatch.setattr(model, "step_beams", lambda *given: plain(*given) + 20 * torch.eye(WORDS)[END])
+    monkeypatch.setattr(rooms, "search_step", lambda *given: made.append(given[2]) or search_step(*given))
+    (found,) = resident_search(model, draw_batch([5]), [200], beam=1, alpha=0.0)
+    assert found[0].ids == []
+    assert made == [16] * (1 + rooms.BEHIND)
+
+
+@torch.no_grad()
+def test_a_step_looks_no_further_than_it_must(monkeypatch):
+    model, made = build(0), []
+    plain = model.step_beams
+    monkeypatch.setattr(model, "step_beams", lambda *given: plain(*given) - 99 * torch.eye(WORDS)[END])
+    monkeypatch.setattr(rooms, "search_step", lambda *given: made.append(given[2]) or search_step(*given))
+    resident_search(model, draw_batch([5]), [70], beam=1, alpha=0.0)
+    assert made == [16] * 16 + [32] * 16 + [64] * 32 + [128] * 6
+
+
+# ── rooms ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(st.integers(1, 10_000))
+def test_sizes_are_rounded_up_to_few(n):
+    assert n <= rounded_up(n) <= max(n, 1.5 * n)
+    assert rounded_up(rounded_up(n)) == rounded_up(n)
+    assert len({rounded_up(m) for m in range(1, 10_001)}) < 30
+
+
+def test_a_room_ends_where_learned_positions_end():
+    model = build(0, "learned positions that end")
+    assert room_for(model, torch.ones(5, 33), [40, 3, 1, 1, 1], 4) == Room(6, 4, 40, 40)
+    assert room_for(build(0), torch.ones(5, 33), [40, 3, 1, 1, 1], 4) == Room(6, 4, 48, 64)
+
+
+@torch.no_grad()
+def test_rooms_are_used_again_bounded_and_gone_with_their_weights(monkeypatch):
+    model, search = build(0), partial(resident_search, beam=2, alpha=0.0)
+    monkeypatch.setattr(rooms, "MOST_ROOMS", 2)
+    for lengths in ([3], [4], [3, 3], [3, 3, 3], [9]):
+        search(model, draw_batch(lengths), [9] * len(lengths))
+    kept = rooms_of(model).kept
+    assert [room.sentences for room in kept] == [3, 1]
+    (_, again) = kept.values()
+    model.head.weight.mul_(0.5)  # in place: what was kept is good
+    search(model, draw_batch([5]), [9])
+    assert rooms_of(model).kept[Room(1, 2, 16, 32)] is again
+    for change in (model.double, lambda: setattr(model.head, "weight", torch.nn.Parameter(model.head.weight.clone()))):
+        change()
+        search(model, draw_batch([5]), [9])
+        assert list(rooms_of(model).kept) == [Room(1, 2, 16, 32)]
+        assert rooms_of(model).kept[Room(1, 2, 16, 32)] is not again
+        again = rooms_of(model).kept[Room(1, 2, 16, 32)]
+
+
+@torch.no_grad()
+def test_weights_changed_in_place_are_seen():
+    model, other, source = build(0), build(1), draw_batch([5, 6])
+    before = resident_search(model, source, [20, 20], beam=2, alpha=0.6)
+    model.load_state_dict(other.state_dict())
+    after = resident_search(model, source, [20, 20], beam=2, alpha=0.6)
+    assert before != after
+    assert_same(after, beam_search(other, source, [20, 20], beam=2, alpha=0.6))
+
+
+@torch.no_grad()
+def test_rooms_keep_no_model_alive():
+    model = build(0)
+    resident_search(model, draw_batch([5]), [9], beam=2, alpha=0.6)
+    seen = weakref.ref(rooms_of(model)), weakref.ref(model)
+    del model
+    gc.collect()
+    assert [one() for one in seen] == [None, None]
+
+
+def test_rooms_hold_as_many_bytes_as_they_say():
+    for kind in KINDS:
+        model, room = build(0, kind), Room(3, 2, 16, 32)
+        assert rooms.room_bytes(model, room) == BeamCache.empty(model.decoder.blocks, room).bytes
+
+
+@torch.no_grad()
+def test_half_precision_stays_in_half_but_for_the_scores():
+    model = build(0).bfloat16()
+    kept = rooms.Kept(model, Room(1, 2, 16, 32), rooms.Eager)
+    assert {tensor.dtype for pair in kept.beams.cache.past for tensor in pair} == {torch.bfloat16}
+    source = draw_batch([5])
+    ours = kept.search(model, source, [12], 0.6)
+    assert_same(ours, beam_search(model, source, [12], beam=2, alpha=0.6), tolerance=0.02)
+
+
+# ── who takes it ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class OnAGpu(torch.Tensor):
+    is_cuda = True
+
+
+def test_it_is_for_plain_transformers_and_narrow_beams_on_a_gpu():
+    model, source = build(0), draw_batch([5])
+    there = source.as_subclass(OnAGpu)
+    assert applies(model, there, [9], 5)
+    assert not applies(model, source, [9], 5)
+    assert not applies(model, there, [9], rooms.WIDEST + 1)
+    assert not applies(model, there, [1 << 28], 5)
+    assert not applies(type("Sharded", (Transformer,), {})(SMALL, WORDS), there, [9], 5)
+
+
+def test_a_translator_takes_it_where_it_applies(monkeypatch):
+    """… and gives what it gave: searched, greedy, drawn, and with several outputs."""
+    translator, lines = build_translator(), ["ab cab", "e", "é a", "fed a cab"]
+    options = [{}, {"beam": 1}, {"beam": 3, "n_best": 3}, {"sample": True}, {"no_repeat": 1}]
+    plain = [list(translator.translate(lines, translator.search(**one))) for one in options]
+    monkeypatch.setattr("manyheads.decoding.translator.applies", lambda *_: True)
+    there = [list(translator.translate(lines, translator.search(**one))) for one in options]
+    assert [[t.text for t in one] for one in there] == [[t.text for t in one] for one in plain]
+    assert len(rooms_of(translator.model).kept) == 3
+    assert isinstance(rooms_of(translator.model), Rooms)

@@ -1,0 +1,128 @@
+"""On a GPU: a recorded search finds what the same steps find as they are, and what the search on the host finds."""
+
+from functools import partial
+
+import pytest
+import torch
+
+from decoding.test_resident import KINDS, WORDS, assert_same, build
+from manyheads.decoding import rooms
+from manyheads.decoding.beam import beam_search
+from manyheads.decoding.recorded import Recorder
+from manyheads.decoding.rooms import Rooms, applies, resident_search, rooms_of
+from manyheads.text.tokenizer import END, PADDING
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.plain,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA"),
+]
+
+
+def batch(lengths, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    rows = [torch.randint(END, WORDS, (length,), generator=generator) for length in lengths]
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PADDING).cuda()
+
+
+BATCHES = [([5, 9, 3], [40, 20, 7]), ([16, 1, 7], [3, 45, 60]), ([4, 4, 4], [64, 64, 1])]
+"""All of one room: from the second on, what is replayed was recorded for others."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("beam", [1, 5])
+@torch.no_grad()
+def test_recorded_is_eager_is_the_search_on_the_host(kind, beam):
+    model = build(0, kind).cuda()
+    longest = model.config.max_length if model.config.positions == "learned" else 64
+    eager = Rooms(torch.device("cuda"), record=False)
+    for turn, (lengths, limits) in enumerate(BATCHES * 2):
+        source, limits = batch(lengths, turn), [min(longest, limit) for limit in limits]
+        assert applies(model, source, limits, beam)
+        wanted = beam_search(model, source, limits, beam=beam, alpha=0.6)
+        assert_same(eager.search(model, source, limits, beam=beam, alpha=0.6), wanted, tolerance=1e-4)
+        assert_same(resident_search(model, source, limits, beam=beam, alpha=0.6), wanted, tolerance=1e-4)
+    recordings = [one for kept in rooms_of(model).kept.values() for one in (kept.begin, *kept.steps.values())]
+    assert sum(one.graph is not None for one in recordings) >= 3
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@torch.no_grad()
+def test_in_half_precision_a_replay_gives_what_the_eager_step_gives(dtype):
+    model = build(0).cuda().to(dtype)
+    eager = Rooms(torch.device("cuda"), record=False)
+    for turn, (lengths, limits) in enumerate(BATCHES * 2):
+        search = partial(resident_search, model, batch(lengths, turn), limits, beam=4, alpha=1.0)
+        wanted = eager.search(model, batch(lengths, turn), limits, beam=4, alpha=1.0)
+        assert_same(search(), wanted, tolerance=1e-3)
+
+
+@torch.no_grad()
+def test_a_replay_sees_weights_that_were_changed_in_place():
+    model, other = build(0).cuda(), build(1).cuda()
+    search = partial(resident_search, source=batch([5, 6, 7]), limits=[30, 30, 30], beam=3, alpha=0.6)
+    before = [search(model) for _ in range(3)][-1]
+    kept = list(rooms_of(model).kept.values())
+    model.load_state_dict(other.state_dict())
+    after = search(model)
+    assert list(rooms_of(model).kept.values()) == kept
+    assert before != after
+    assert_same(after, search(other), tolerance=1e-4)
+
+
+@torch.no_grad()
+def test_weights_that_moved_are_recorded_anew():
+    model = build(0).cuda()
+    search = partial(resident_search, source=batch([5, 6, 7]), limits=[30, 30, 30], beam=3, alpha=0.6)
+    wanted = [search(model) for _ in range(3)][-1]
+    for parameter in model.parameters():
+        parameter.data = parameter.data.clone()
+    assert_same([search(model) for _ in range(3)][-1], wanted, tolerance=1e-4)
+    model.half()
+    assert {h.finished for one in [search(model) for _ in range(3)][-1] for h in one} <= {True, False}
+    (kept,) = rooms_of(model).kept.values()
+    assert kept.beams.cache.past[0].k.dtype == torch.float16
+
+
+@torch.no_grad()
+def test_under_autocast_it_computes_in_the_precision_of_the_model():
+    model, source = build(0).cuda(), batch([5, 6])
+    wanted = resident_search(model, source, [20, 20], beam=2, alpha=0.6)
+    with torch.autocast("cuda", torch.bfloat16):
+        for _ in range(3):
+            assert_same(resident_search(model, source, [20, 20], beam=2, alpha=0.6), wanted, tolerance=1e-5)
+
+
+@torch.no_grad()
+def test_a_step_never_waits_for_the_gpu():
+    model = build(0).cuda()
+    kept = rooms.Kept(model, rooms.Room(4, 3, 16, 32), rooms.Eager)
+    kept.fill(batch([5, 9, 3, 4]), [20] * 4, 0.6)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        rooms.begin(model, kept.beams)
+        for _ in range(5):
+            rooms.search_step(model, kept.beams, 16)
+            kept.done.ask(kept.beams.going)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@torch.no_grad()
+def test_what_fails_while_it_is_recorded_can_be_done_later():
+    """A recording that was given up leaves the GPU usable, and the next try records."""
+    recorded, x = Recorder(torch.device("cuda"))(), torch.zeros(3, device="cuda")
+
+    def adds():
+        x.add_(1)
+
+    def fails():
+        x.add_(1)
+        raise ValueError("not now")
+
+    recorded(adds)
+    with pytest.raises(ValueError, match="not now"):
+        recorded(fails)
+    recorded(adds)
+    recorded(adds)
+    assert x.tolist() == [3, 3, 3]
