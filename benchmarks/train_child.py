@@ -90,6 +90,11 @@ class Job:
     lock: str
 
     @property
+    def done_mode(self) -> str:
+        """Without a GPU there is no graph: batches are packed, and that is all."""
+        return "packed" if self.mode == "graphed" and self.device == "cpu" else self.mode
+
+    @property
     def name(self) -> str:
         budgets = "-".join(map(str, self.budgets))
         return "_".join(filter(None, (self.system.replace(" ", "-"), self.mode, self.way, self.size, budgets)))

@@ -99,7 +99,7 @@ def make_row(job: Job, budget: int, ready: Row, rounds: Sequence[Row]) -> Row:
     times = sorted(one["seconds"] for one in rounds)
     seconds, one = statistics.median(times), rounds[-1]
     return {
-        "system": job.system, "mode": job.mode, **({"way": job.way} if job.way else {}), "size": job.size,
+        "system": job.system, "mode": job.done_mode, **({"way": job.way} if job.way else {}), "size": job.size,
         "batch_tokens": budget,
         "target_tokens_per_s": round(one["tokens"] / seconds),
         "share_of_peak": round(share_of_peak(one["multiply_adds"], seconds), 4),

@@ -13,8 +13,8 @@ from benchmarks.train_gpu import fastest, jobs_of, make_row, table
 SYSTEMS = [(OURS, "graphed", ""), (OURS, "eager", ""), (TORCH, "eager", ""), (MARIAN, "eager", "")]
 
 
-def job(system=OURS, mode="graphed", way="", budgets=(300,)):
-    return Job(system, mode, way, "quick", budgets, "cpu", batches=3, shapes=2, lock="")
+def job(system=OURS, mode="graphed", way="", budgets=(300,), device="cpu"):
+    return Job(system, mode, way, "quick", budgets, device, batches=3, shapes=2, lock="")
 
 
 def measured(seconds):
@@ -24,7 +24,7 @@ def measured(seconds):
 
 
 def test_a_row_is_the_median_round():
-    row = make_row(job(), 300, {"compile_seconds": 20.0}, [measured(s) for s in (2.0, 1.0, 1.5)])
+    row = make_row(job(device="cuda"), 300, {"compile_seconds": 20.0}, [measured(s) for s in (2.0, 1.0, 1.5)])
     assert row == {
         "system": "manyheads", "mode": "graphed", "size": "quick", "batch_tokens": 300, "target_tokens_per_s": 2667,
         "share_of_peak": round(6 * 2e12 / 1.5 / 790e12, 4), "ms_per_step": 150.0, "tokens_per_step": 400,
@@ -38,13 +38,17 @@ def test_of_two_ways_of_compiling_the_faster_counts():
         make_row(job(TORCH, "compiled", way), 300, {}, [measured(seconds)])
         for way, seconds in (("dynamic", 2.0), ("static", 1.0))
     ]
-    rows.append(make_row(job(), 300, {}, [measured(0.5)]))
+    rows.append(make_row(job(device="cuda"), 300, {}, [measured(0.5)]))
     kept, slower = fastest(rows)
     assert [row.get("way") for row in kept] == ["static", None]
     assert [row.get("way") for row in slower] == ["dynamic"]
     text = list(table(kept))
     assert text[1].endswith("2.00×")
     assert text[2].endswith("1.00×")
+
+
+def test_what_is_no_graph_is_not_called_one():
+    assert make_row(job(), 300, {}, [measured(1.0)])["mode"] == "packed"
 
 
 def test_a_table_without_ours_has_no_ratios():
