@@ -65,7 +65,7 @@ def draw(title: str, x_name: str, y_name: str, lines: Sequence[Line], *, log: bo
         f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 8}" text-anchor="end">{shown(x_name)}</text>',
         f'<text class="title" x="{LEFT}" y="20">{shown(title)}</text>',
         f'<text x="{LEFT}" y="{TOP - 6}">{shown(y_name)}</text>',
-        *(drawn(number, line, x, y) for number, line in enumerate(lines)),
+        *(drawn(number, line, x, y, names_at(lines)) for number, line in enumerate(lines)),
     ]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}">'
@@ -73,17 +73,23 @@ def draw(title: str, x_name: str, y_name: str, lines: Sequence[Line], *, log: bo
     )
 
 
-def drawn(number: int, line: Line, x: Axis, y: Axis) -> str:
+def names_at(lines: Sequence[Line]) -> int:
+    """Where the list of names stands: above the low end of the lines."""
+    rising = lines[0].points[0][1] <= lines[0].points[-1][1]
+    return LEFT + 12 if rising else WIDTH - 170
+
+
+def drawn(number: int, line: Line, x: Axis, y: Axis, left: int) -> str:
     """The line, and its name in the list of names."""
     colour = COLOURS[number % len(COLOURS)]
     points = [(x(a), y(b)) for a, b in line.points]
     path = "L".join(f"{a} {b}" for a, b in points)
     dots = "".join(f'<circle cx="{a}" cy="{b}" r="3.5" fill="{colour}"/>' for a, b in points if line.dots)
     height = TOP + 18 * (number + 1)
-    key = f'<path d="M{LEFT + 12} {height - 4}h18" stroke="{colour}" stroke-width="2.5"/>'
+    key = f'<path d="M{left} {height - 4}h18" stroke="{colour}" stroke-width="2.5"/>'
     return (
         f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="1.6"/>{dots}{key}'
-        f'<text x="{LEFT + 36}" y="{height}">{shown(line.name)}</text>'
+        f'<text x="{left + 24}" y="{height}">{shown(line.name)}</text>'
     )
 
 

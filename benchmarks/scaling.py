@@ -65,29 +65,30 @@ class Point:
 
 @dataclass(frozen=True)
 class Sweep:
-    """One size of a point takes several values. `limit` is the exponent of the largest term."""
+    """One size of `base` takes several values. `limit` is the exponent of the largest term."""
 
     name: str
     field: str
     values: Sequence[int]
     limit: float
+    base: Point
     paths: Sequence[str] = ("fused",)
 
 
-def sweeps(quick: bool) -> tuple[Point, list[Sweep]]:
+def sweeps(quick: bool) -> list[Sweep]:
+    """By length the model is narrow and knows few words: the less there is beside attention, the earlier it rules."""
     if quick:
-        point = Point(width=32, layers=1, words=200, length=16, tokens=256)
-        by_length, widths, layers, words = (16, 32, 64, 128), (16, 32, 64, 128), (1, 2, 4), (200, 400, 800)
+        point = narrow = Point(width=32, layers=1, words=200, length=16, tokens=256)
+        lengths, widths, layers, words = (16, 32, 64, 128), (16, 32, 64, 128), (1, 2, 4), (200, 400, 800)
     else:
-        point = Point()
-        by_length = tuple(2**n for n in range(6, 14))
+        point, narrow = Point(), Point(width=256, words=1_000)
+        lengths, words = [2**n for n in range(6, 14)], [1_000 * 2**n for n in range(8)]
         widths, layers = (128, 256, 512, 1024, 2048), (1, 2, 4, 8, 16)
-        words = tuple(1000 * 2**n for n in range(8))
-    return point, [
-        Sweep("length", "length", by_length, 1, PATHS),
-        Sweep("width", "width", widths, 2),
-        Sweep("layers", "layers", layers, 1),
-        Sweep("vocabulary", "words", words, 1),
+    return [
+        Sweep("length", "length", lengths, 1, narrow, PATHS),
+        Sweep("width", "width", widths, 2, point),
+        Sweep("layers", "layers", layers, 1, point),
+        Sweep("vocabulary", "words", words, 1, point),
     ]
 
 
@@ -142,12 +143,12 @@ def fit_exponent(x: Sequence[float], y: Sequence[float]) -> float:
     return float(np.polyfit(np.log(x[start:]), np.log(y[start:]), 1)[0])
 
 
-def run_sweep(sweep: Sweep, base: Point, device: torch.device, repeats: int) -> Iterator[Row]:
+def run_sweep(sweep: Sweep, device: torch.device, repeats: int) -> Iterator[Row]:
     """A row for each path. What does not fit in memory is left out, and said."""
     for path in sweep.paths:
         points, left_out = [], []
         for value in sweep.values:
-            point = replace(base, **{sweep.field: value})
+            point = replace(sweep.base, **{sweep.field: value})
             try:
                 taken = measure(point, path, device, repeats)
             except torch.OutOfMemoryError:
@@ -160,7 +161,13 @@ def run_sweep(sweep: Sweep, base: Point, device: torch.device, repeats: int) -> 
 
 def make_row(sweep: Sweep, path: str, points: Sequence[Row], left_out: Sequence[int]) -> Row:
     """Exponents need three points at least: of fewer, the upper half is no line."""
-    known: Row = {"sweep": sweep.name, "path": path, "points": list(points), "out_of_memory": list(left_out)}
+    known: Row = {
+        "sweep": sweep.name,
+        "path": path,
+        "base": vars(sweep.base),
+        "points": list(points),
+        "out_of_memory": list(left_out),
+    }
     if len(points) < 3:
         return known
     x = [point["value"] for point in points]
@@ -190,15 +197,14 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="so small that it runs anywhere")
     options = parser.parse_args()
     device = torch.device(options.device)
-    base, chosen = sweeps(options.quick)
     rows: list[Row] = []
-    for sweep in chosen:
+    for sweep in sweeps(options.quick):
         if options.only and sweep.name not in options.only:
             continue
-        found = list(run_sweep(sweep, base, device, options.repeats))
+        found = list(run_sweep(sweep, device, options.repeats))
         write_plot(options.out / f"scaling_{sweep.name}.svg", plot(sweep, found))
         rows += found
-    write_json(options.out / "scaling.json", {**setting(device), "base": vars(base), "rows": rows})
+    write_json(options.out / "scaling.json", {**setting(device), "rows": rows})
     print(f"{'by':12}{'path':10}{'exponent':>10}{'multiply-adds':>15}{'in the limit':>14}   out of memory")
     for row in rows:
         figures = [row.get(name, float("nan")) for name in ("exponent", "exponent_of_multiply_adds")]

@@ -101,14 +101,14 @@ def line(row: Row) -> str:
 
 
 def means(rows: Sequence[Row]) -> Iterator[Row]:
-    """Over the seeds of each budget that gave a figure; how many did not, and how many took too long, is said."""
+    """Over the runs of each budget that gave a figure; how many did not, and how many took too long, is said."""
     for budget in sorted({row["budget_s"] for row in rows}):
         all_of_them = [row for row in rows if row["budget_s"] == budget]
         some = [row for row in all_of_them if "bleu" in row]
         if some:
             scores = [row["bleu"] for row in some]
             yield {
-                "budget_s": budget, "seeds": len(some), "failed": len(all_of_them) - len(some),
+                "budget_s": budget, "runs": len(some), "failed": len(all_of_them) - len(some),
                 "over_budget": sum(not row["within_budget"] for row in some),
                 "bleu": round(statistics.mean(scores), 2), "lowest": min(scores), "highest": max(scores),
                 "seconds": round(statistics.mean(row["seconds"] for row in some), 1),
@@ -165,7 +165,7 @@ def main() -> None:
     found = list(means(rows))
     for mean in found:
         print(
-            f"{mean['budget_s']:4} s: BLEU {mean['bleu']:.2f} ({mean['lowest']:.2f} to {mean['highest']:.2f}, {mean['seeds']} seeds), "
+            f"{mean['budget_s']:4} s: BLEU {mean['bleu']:.2f} ({mean['lowest']:.2f} to {mean['highest']:.2f}, {mean['runs']} runs), "
             f"{mean['seconds']} s + {mean['compile_seconds']} s of compiling; failed {mean['failed']}, over time {mean['over_budget']}"
         )
     if any("fault" in row for row in rows):

@@ -49,7 +49,7 @@ def test_every_path_of_attention_gives_the_same_logits(path):
 
 
 def test_a_row_of_a_sweep():
-    sweep = scaling.Sweep("width", "width", (1, 2, 4, 8), 2)
+    sweep = scaling.Sweep("width", "width", (1, 2, 4, 8), 2, scaling.Point())
     points = [{"value": v, "ms": 3.0 * v**2, "multiply_adds": v} for v in (1, 2, 4)]
     row = scaling.make_row(sweep, "fused", points, [8])
     assert (row["exponent"], row["exponent_of_multiply_adds"], row["exponent_in_the_limit"]) == (2, 1, 2)
@@ -123,7 +123,7 @@ def test_means_say_what_failed_and_what_was_late():
     rows = [row, {**row, "bleu": 40.5, "seconds": 31.0, "within_budget": False}, {"budget_s": 30, "fault": "no memory"}]
     assert list(time_to_quality.means([*rows, {"budget_s": 300, "fault": "no memory"}])) == [
         {
-            "budget_s": 30, "seeds": 2, "failed": 1, "over_budget": 1, "bleu": 40.0, "lowest": 39.5, "highest": 40.5,
+            "budget_s": 30, "runs": 2, "failed": 1, "over_budget": 1, "bleu": 40.0, "lowest": 39.5, "highest": 40.5,
             "seconds": 30.2, "compile_seconds": 41.2,
         }
     ]  # fmt: skip
