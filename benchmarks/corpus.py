@@ -10,14 +10,14 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import torch.nn.functional as F
-from manyheads.tasks.pairs import PairBatch, pad_pairs
-from manyheads.text.turns import Numbers
 
 from manyheads.models.config import TransformerConfig
 from manyheads.models.cost import transformer_cost
+from manyheads.tasks.pairs import PairBatch, pad_pairs
 from manyheads.text.batches import cut
 from manyheads.text.shards import Rows
 from manyheads.text.tokenizer import PADDING
+from manyheads.text.turns import Numbers
 
 __all__ = [
     "PEAK", "Lengths", "best_bounds", "draw_lengths", "draw_words", "evenly", "fixed_batches", "multiply_adds", "pad_batch",

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from manyheads.tasks.pairs import Packs, pack_pairs
-from manyheads.text.packs import PackPlan
-from manyheads.text.turns import Numbers
-from manyheads.training.steps import EagerSteps, GraphedSteps
 from torch import Tensor, nn
 
 from manyheads.machine import Machine
 from manyheads.recipe import TrainConfig
 from manyheads.tasks.consistency import choose_loss
+from manyheads.tasks.pairs import Packs, pack_pairs
+from manyheads.text.packs import PackPlan
 from manyheads.text.shards import Rows
+from manyheads.text.turns import Numbers
 from manyheads.training.state import State
+from manyheads.training.steps import EagerSteps, GraphedSteps
 
 __all__ = ["Steps", "eager_steps", "graphed_steps", "packed_batches"]
 

@@ -27,7 +27,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
-from manyheads.tasks.pairs import Packs, PairBatch
+from torch import Tensor
 
 from benchmarks import fast
 from benchmarks.corpus import pad_batch
@@ -36,11 +36,12 @@ from benchmarks.setting import setting, write_json
 from manyheads import Transformer, TransformerConfig
 from manyheads.modelfolder import bundled
 from manyheads.recipe import Recipe, TrainConfig, load_recipe
+from manyheads.tasks.pairs import Packs, PairBatch
 from manyheads.tasks.translate import Task
 from manyheads.text.shards import Rows
 from manyheads.training.schedule import rate_at
 
-SMOOTHED = 10
+SMOOTHED = READ_EVERY = 10
 TOLERANCE = {"mean": 2.0, "largest": 3.0}
 """So many times what rounding, or other masks, make of the curve …"""
 
@@ -106,11 +107,14 @@ def train(
         else fast.eager_steps(network, config, device, way.precision)
     )
     began = time.perf_counter()
-    losses = []
+    curve: list[float] = []
+    unread: list[Tensor] = []
     for number, batch in enumerate(batches, 1):
         share = rate_at(number, schedule="inverse-sqrt", warmup=max(1, len(batches) // 6), steps=len(batches))
-        losses.append(steps.run(batch, number, config.rate * share)[0].clone())
-    curve = torch.stack(losses).float().tolist()
+        unread.append(steps.run(batch, number, config.rate * share)[0])
+        if number % READ_EVERY == 0 or number == len(batches):
+            curve += torch.stack(unread).tolist()
+            unread.clear()
     return curve, time.perf_counter() - began, steps.compile_seconds
 
 

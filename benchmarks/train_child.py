@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from manyheads.tasks.pairs import PairBatch
-from manyheads.text.turns import Numbers
 from torch import Tensor, nn
 
 from benchmarks import fast
@@ -38,6 +36,8 @@ from manyheads import Transformer, TransformerConfig
 from manyheads.machine import Machine
 from manyheads.nn import sinusoids
 from manyheads.recipe import TrainConfig
+from manyheads.tasks.pairs import PairBatch
+from manyheads.text.turns import Numbers
 
 __all__ = ["MARIAN", "OURS", "SIZES", "TORCH", "Job", "Size", "build", "config_of"]
 
