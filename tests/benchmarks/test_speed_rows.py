@@ -70,6 +70,15 @@ def test_what_has_fixed_shapes_has_a_process_for_each_batch_size():
         assert again.name == one.name
 
 
+def test_graphs_that_would_fill_the_memory_are_left_out():
+    options = argparse.Namespace(
+        tokens=[12_500, 50_000], device="cuda", batches=3, shapes=2, ways=["dynamic", "static"]
+    )
+    for size, kept in (("base", [12_500, 50_000]), ("big", [12_500])):
+        static = [one for one in jobs_of(size, options, "lock") if one.way == "static" and one.system == TORCH]
+        assert [one.budgets for one in static] == [(budget,) for budget in kept]
+
+
 @pytest.mark.parametrize("size", ["quick", "tiny"])
 def test_ours_and_pytorchs_have_the_same_parameters_and_marian_two_norms_less(size):
     count = {
