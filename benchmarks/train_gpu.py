@@ -33,9 +33,6 @@ from benchmarks.turns import Child, warm_up
 MEASUREMENT = 90
 """Seconds that one measurement may take."""
 
-MOST_BATCHES = 32
-"""Nobody waits for the GPU during a measurement, and a graph can be asked for so many steps ahead, not for any number."""
-
 MOST_KEPT = 512 * 50_000
 """Width × tokens of a batch up to which a peer is run as CUDA graphs; beyond it, only compiled for all shapes."""
 
@@ -162,8 +159,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--quick", action="store_true", help="so small that it runs anywhere")
     options = parser.parse_args()
-    if options.batches > MOST_BATCHES:
-        parser.error(f"--batches: at most {MOST_BATCHES}, got {options.batches}")
     if options.quick:
         options.sizes, options.tokens, options.batches, options.shapes = ["quick"], [200, 400], 4, 2
     return options
