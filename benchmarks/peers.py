@@ -1,9 +1,15 @@
-"""PyTorch's own modules, arranged to do the same work as ours, each in the way that is fastest for it."""
+"""PyTorch's own modules and Hugging Face's Marian, arranged to do the same work as ours, each in the way that is fastest for it.
+
+A peer is called with padded ids, (source, target), and gives logits.
+"""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+__all__ = ["Marian", "TorchTransformer", "without_hidden_dropout", "without_weight_dropout"]
 
 
 class TorchTransformer(nn.Module):
@@ -12,6 +18,7 @@ class TorchTransformer(nn.Module):
     def __init__(self, words: int, width: int, heads: int, layers: int, hidden: int, dropout: float, positions: Tensor):
         super().__init__()
         self.words = nn.Embedding(words, width)
+        nn.init.normal_(self.words.weight, std=width**-0.5)  # it is the head, too: logits should begin small
         self.register_buffer("positions", positions, persistent=False)
         self.dropout = nn.Dropout(dropout)
         self.body = nn.Transformer(
@@ -42,3 +49,44 @@ def without_weight_dropout(module: nn.Module) -> nn.Module:
         if isinstance(part, nn.MultiheadAttention):
             part.dropout = 0.0
     return module
+
+
+def without_hidden_dropout(module: nn.Module) -> nn.Module:
+    """PyTorch's layers drop hidden units of the feed-forward layer too; Marian and ours do not unless asked."""
+    for part in module.modules():
+        if isinstance(part, (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)):
+            part.dropout = nn.Identity()  # type: ignore[assignment]
+    return module
+
+
+class Marian(nn.Module):
+    """Hugging Face's MarianMTModel with random weights: post-norm, attention by SDPA, one table of words for all."""
+
+    def __init__(self, words: int, width: int, heads: int, layers: int, hidden: int, dropout: float, longest: int):
+        super().__init__()
+        from transformers import MarianConfig, MarianMTModel
+
+        options: dict[str, Any] = {
+            f"{side}_{name}": value
+            for side in ("encoder", "decoder")
+            for name, value in (("layers", layers), ("ffn_dim", hidden), ("attention_heads", heads))
+        }
+        options["attn_implementation"] = "sdpa"
+        config = MarianConfig(
+            vocab_size=words, d_model=width, dropout=dropout, max_position_embeddings=longest, use_cache=False,
+            activation_function="relu", scale_embedding=True, pad_token_id=0, eos_token_id=2, forced_eos_token_id=2,
+            decoder_start_token_id=1, **options,
+        )  # fmt: skip
+        self.body = MarianMTModel(config)
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        return self.body(
+            input_ids=source, attention_mask=(source != 0).long(), decoder_input_ids=target, use_cache=False
+        ).logits
+
+    def whole_graph(self) -> "Marian":
+        """Let it be compiled in one piece. While they train, its stacks draw for each layer whether to skip it (never, here):
+        that breaks the graph at every layer. Told that they do not train, they do not draw; their layers do train. It costs
+        them the dropout of the embeddings, which is to their advantage."""
+        self.body.model.encoder.training = self.body.model.decoder.training = False
+        return self

@@ -1,0 +1,176 @@
+"""How good a model is after 30 and after 300 seconds of training: Multi30k English → German, several seeds.
+
+    python -m benchmarks.time_to_quality --data FOLDER --recipe30 NAME --recipe300 NAME --json FILE
+    python -m benchmarks.time_to_quality --data FOLDER --parallel 3            three seeds at a time: seconds are upper bounds
+    python -m benchmarks.time_to_quality --seeds --earlier A.json B.json --json FILE    what several calls have found, in one file
+    python -m benchmarks.time_to_quality --device cpu --quick                  every line of it, with no meaning
+
+FOLDER holds Multi30k (train.en.gz, train.de.gz, val.…, test_2016_flickr.…), which is not bundled. Each run is `manyheads train`, then
+`manyheads evaluate` on test_2016_flickr with beam 5. The seconds are those of the training loop, as the run itself counts them:
+reading the data, compiling and scoring are not among them; compiling is given apart.
+"""
+
+import argparse
+import gzip
+import json
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from benchmarks.quality import Case, multi30k, tsv
+from benchmarks.setting import setting, write_json
+from manyheads.machine import choose_device
+
+BUDGETS = (30, 300)
+QUICK = ["train.steps=6", "data.vocabulary=300", "train.tokens=400", "train.validate_lines=4"]
+Row = dict[str, Any]
+
+
+def few_pairs(place: Path) -> Case:
+    """Of the bundled pairs, enough to see that all runs."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(tsv("tatoeba", "tiny").dev[0], "rb") as file:
+        place.write_bytes(b"".join(islice(file, 60)))
+    return Case("tiny", *([str(place)] for _ in range(3)))
+
+
+def commands(case: Case, recipe: str, changes: Sequence[str], seed: int, device: str, out: Path) -> list[list[str]]:
+    """To train, and to evaluate."""
+    settings = [word for change in (f"train.seed={seed}", *changes) for word in ("--set", change)]
+    place = ["--device", device]
+    return [
+        ["train", recipe, "--train", *case.train, "--dev", *case.dev, "--out", str(out), *settings, *place],
+        ["evaluate", str(out), "--data", *case.test, "--beam", "5", "--json", *place],
+    ]
+
+
+def run(case: Case, budget: int, recipe: str, changes: Sequence[str], seed: int, options: argparse.Namespace) -> Row:
+    """One row: a run that fails is a row, too."""
+    out = options.runs / f"{budget}s-seed{seed}"
+    shutil.rmtree(out, ignore_errors=True)
+    train, evaluate = commands(case, recipe, changes, seed, options.device, out)
+    known = {
+        "system": "manyheads", "seed": seed, "budget_s": budget, "recipe": recipe, "parallel": options.parallel,
+        "commands": [shlex.join(["manyheads", *words]) for words in (train, evaluate)],
+    }  # fmt: skip
+    try:
+        manyheads(train)
+        test = json.loads(manyheads(evaluate))
+        summary = json.loads((out / "summary.json").read_text())
+    except (subprocess.CalledProcessError, OSError, ValueError) as error:
+        row = {**known, "fault": fault_of(error)}
+    else:
+        row = {**known, **figures(summary, test, budget)}
+    print(line(row), flush=True)
+    return row
+
+
+def figures(summary: Row, test: Row, budget: int) -> Row:
+    return {
+        "seconds": summary["seconds"], "within_budget": summary["seconds"] <= budget,
+        "compile_seconds": summary.get("compile_seconds", 0.0), "steps": summary["step"],
+        "best_step": summary["best_step"], "bleu": test["bleu"], "chrf": test["chrf"], "signature": test["signature"],
+    }  # fmt: skip
+
+
+def manyheads(words: Sequence[str]) -> str:
+    done = subprocess.run([sys.executable, "-m", "manyheads", *words], check=True, text=True, capture_output=True)
+    return done.stdout
+
+
+def fault_of(error: Exception) -> str:
+    said = (getattr(error, "stderr", "") or str(error)).strip()
+    return said[-600:]
+
+
+def line(row: Row) -> str:
+    name = f"{row['budget_s']:4} s  seed {row['seed']}"
+    if "fault" in row:
+        return f"{name}  failed: {row['fault']}"
+    late = "" if row["within_budget"] else "  over its time"
+    return (
+        f"{name}  BLEU {row['bleu']:6.2f}  {row['seconds']:6.1f} s + {row['compile_seconds']:.1f} s of compiling{late}"
+    )
+
+
+def means(rows: Sequence[Row]) -> Iterator[Row]:
+    """Over the runs of each budget that gave a figure; how many did not, and how many took too long, is said."""
+    for budget in sorted({row["budget_s"] for row in rows}):
+        all_of_them = [row for row in rows if row["budget_s"] == budget]
+        some = [row for row in all_of_them if "bleu" in row]
+        if some:
+            scores = [row["bleu"] for row in some]
+            yield {
+                "budget_s": budget, "runs": len(some), "failed": len(all_of_them) - len(some),
+                "over_budget": sum(not row["within_budget"] for row in some),
+                "bleu": round(statistics.mean(scores), 2), "lowest": min(scores), "highest": max(scores),
+                "seconds": round(statistics.mean(row["seconds"] for row in some), 1),
+                "compile_seconds": round(statistics.mean(row["compile_seconds"] for row in some), 1),
+            }  # fmt: skip
+
+
+def keep(rows: Sequence[Row], case: Case, options: argparse.Namespace) -> None:
+    if options.json:
+        test = {"test": [Path(name).name for name in case.test], "beam": 5}
+        write_json(
+            options.json, {**setting(choose_device(options.device)), **test, "rows": rows, "means": list(means(rows))}
+        )
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path("multi30k"))
+    parser.add_argument("--seeds", nargs="*", type=int, default=[1, 2, 3])
+    parser.add_argument("--budgets", nargs="+", type=int, choices=BUDGETS, default=list(BUDGETS))
+    for budget in BUDGETS:
+        parser.add_argument(f"--recipe{budget}", default="multi30k")
+        parser.add_argument(f"--set{budget}", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--earlier", nargs="*", type=Path, default=[], help="files of earlier runs, to be counted too")
+    parser.add_argument("--parallel", type=int, default=1, help="runs at a time")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--runs", type=Path, default=Path("runs/time_to_quality"))
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--quick", action="store_true", help="six steps on a few bundled pairs")
+    options = parser.parse_args()
+    if options.quick:
+        options.recipe30 = options.recipe300 = "tiny"
+        options.set30 = options.set300 = QUICK
+        options.seeds = options.seeds[:2]
+    return options
+
+
+def main() -> None:
+    options = parse()
+    case = multi30k(options.data)
+    if options.quick:
+        case = few_pairs(options.runs / "few.tsv")
+    work = [
+        (case, budget, getattr(options, f"recipe{budget}"), getattr(options, f"set{budget}"), seed, options)
+        for budget in options.budgets
+        for seed in options.seeds
+    ]
+    rows = [row for file in options.earlier for row in json.loads(file.read_text())["rows"]]
+    with ThreadPoolExecutor(options.parallel) as threads:
+        for row in threads.map(lambda one: run(*one), work):
+            rows.append(row)
+            keep(rows, case, options)  # what is measured is kept, whatever becomes of the rest
+    keep(rows, case, options)
+    found = list(means(rows))
+    for mean in found:
+        print(
+            f"{mean['budget_s']:4} s: BLEU {mean['bleu']:.2f} ({mean['lowest']:.2f} to {mean['highest']:.2f}, {mean['runs']} runs), "
+            f"{mean['seconds']} s + {mean['compile_seconds']} s of compiling; failed {mean['failed']}, over time {mean['over_budget']}"
+        )
+    if any("fault" in row for row in rows):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

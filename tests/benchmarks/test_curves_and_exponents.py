@@ -1,0 +1,164 @@
+"""Exponents that are fitted, curves that are compared, runs that are averaged, and what is drawn of them."""
+
+import math
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from benchmarks.plots import Line, draw
+from benchmarks.quality import Case
+from benchmarks.setting import setting, write_json
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks import same_curve, scaling, time_to_quality
+
+# ── scaling ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(st.floats(-2, 4), st.floats(1e-3, 1e3), st.integers(3, 9))
+def test_a_power_law_is_found(exponent, factor, points):
+    x = [2.0**n for n in range(4, 4 + points)]
+    assert scaling.fit_exponent(x, [factor * v**exponent for v in x]) == pytest.approx(exponent, abs=1e-6)
+
+
+def test_the_lower_half_of_the_points_does_not_count():
+    x = [1, 2, 4, 8, 16, 32]
+    flat, steep = [50.0, 3.0], [v**2 for v in x[2:]]
+    assert scaling.fit_exponent(x, flat + steep) == pytest.approx(2)
+
+
+def test_multiply_adds_by_length_at_constant_tokens_are_linear_in_the_end():
+    base = scaling.Point(tokens=2**24)
+    x = [2**n for n in range(16, 24)]
+    y = [replace(base, length=length).multiply_adds() for length in x]
+    assert scaling.fit_exponent(x, y) == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.parametrize("path", scaling.PATHS)
+def test_every_path_of_attention_gives_the_same_logits(path):
+    point = scaling.Point(width=32, layers=1, words=50, length=8, tokens=24)
+    model = scaling.Transformer(replace(point.config, dropout=0.0), point.words)
+    ids = torch.randint(1, 50, (3, 8))
+    expected = model(ids, ids)
+    found = scaling.forwards(model, ids, path)()
+    torch.testing.assert_close(found.reshape(expected.shape), expected, atol=1e-5, rtol=1e-4)
+
+
+def test_a_row_of_a_sweep():
+    sweep = scaling.Sweep("width", "width", (1, 2, 4, 8), 2, scaling.Point())
+    points = [{"value": v, "ms": 3.0 * v**2, "multiply_adds": v} for v in (1, 2, 4)]
+    row = scaling.make_row(sweep, "fused", points, [8])
+    assert (row["exponent"], row["exponent_of_multiply_adds"], row["exponent_in_the_limit"]) == (2, 1, 2)
+    assert (row["fitted_from"], row["out_of_memory"]) == (2, [8])
+    assert "exponent" not in scaling.make_row(sweep, "fused", points[:2], [4, 8])
+    ET.fromstring(scaling.plot(sweep, [row]))
+
+
+# ── the same curve ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_smoothing_is_the_mean_of_the_last_steps():
+    curve = np.random.default_rng(0).random(25)
+    expected = [curve[n : n + 10].mean() for n in range(16)]
+    assert same_curve.smooth(curve) == pytest.approx(expected)
+    assert same_curve.smooth([1.0, 3.0]) == pytest.approx([2.0])
+
+
+def curves(graphed, masks=None):
+    steps = np.linspace(9, 4, 100)
+    found = {"fp32": steps + 0.004, "bf16": steps, "graphed": steps + graphed, "seed": steps + 0.1}
+    return found if masks is None else {**found, "masks": steps + masks}
+
+
+@pytest.mark.parametrize(
+    ("graphed", "masks", "same"),
+    [(0.007, None, True), (0.009, None, False), (0.009, 0.005, True), (0.011, 0.005, False), (math.nan, None, False)],
+)
+def test_a_curve_may_differ_by_what_rounding_or_other_masks_make(graphed, masks, same):
+    row = same_curve.judge(curves(graphed, masks))
+    assert row["same"] is same
+    assert row["measured_by"] == ("fp32" if masks is None else "masks")
+    assert row["allowed"]["mean"] == pytest.approx(0.008 if masks is None else 0.01)
+    assert row["difference_from_bf16"]["seed"] == {"mean": 0.1, "largest": 0.1}
+
+
+def test_a_single_bump_is_seen_too():
+    bump = np.zeros(100)
+    bump[40] = 0.3  # smoothed over ten steps it is 0.03, and 0.003 on average
+    row = same_curve.judge(curves(bump))
+    assert row["difference_from_bf16"]["graphed"]["mean"] < row["allowed"]["mean"]
+    assert not row["same"]
+
+
+def test_other_masks_are_only_drawn_where_there_are_some():
+    assert "masks" not in same_curve.ways(0.0)
+    some = same_curve.ways(0.1)
+    assert some["masks"].weights == some["bf16"].weights
+    assert some["masks"].masks != some["bf16"].masks
+    assert some["graphed"] == replace(some["bf16"], graphed=True)
+
+
+# ── time to quality ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+SUMMARY = {"step": 900, "best_step": 800, "seconds": 29.4, "compile_seconds": 41.2}
+TEST = {"bleu": 39.5, "chrf": 63.1, "signature": "nrefs:1|…", "lines": 1_000}
+
+
+def test_a_run_is_marked_if_it_took_too_long():
+    assert time_to_quality.figures(SUMMARY, TEST, 30) == {
+        "seconds": 29.4, "within_budget": True, "compile_seconds": 41.2, "steps": 900, "best_step": 800,
+        "bleu": 39.5, "chrf": 63.1, "signature": "nrefs:1|…",
+    }  # fmt: skip
+    late = {"budget_s": 30, "seed": 1, **time_to_quality.figures({**SUMMARY, "seconds": 30.1}, TEST, 30)}
+    assert not late["within_budget"]
+    assert time_to_quality.line(late).endswith("over its time")
+
+
+def test_means_say_what_failed_and_what_was_late():
+    row = {"budget_s": 30, **time_to_quality.figures(SUMMARY, TEST, 30)}
+    rows = [row, {**row, "bleu": 40.5, "seconds": 31.0, "within_budget": False}, {"budget_s": 30, "fault": "no memory"}]
+    assert list(time_to_quality.means([*rows, {"budget_s": 300, "fault": "no memory"}])) == [
+        {
+            "budget_s": 30, "runs": 2, "failed": 1, "over_budget": 1, "bleu": 40.0, "lowest": 39.5, "highest": 40.5,
+            "seconds": 30.2, "compile_seconds": 41.2,
+        }
+    ]  # fmt: skip
+
+
+def test_commands_train_with_a_seed_and_evaluate_with_beam_5():
+    case = Case("small", ["a.en", "a.de"], ["b.en", "b.de"], ["c.en", "c.de"])
+    train, evaluate = time_to_quality.commands(case, "fast", ["model.dropout=0.2"], 3, "cuda", Path("runs/x"))
+    assert " ".join(train) == (
+        "train fast --train a.en a.de --dev b.en b.de --out runs/x --set train.seed=3 --set model.dropout=0.2 --device cuda"
+    )
+    assert " ".join(evaluate) == "evaluate runs/x --data c.en c.de --beam 5 --json --device cuda"
+
+
+# ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("log", [True, False])
+def test_a_plot_is_an_image_with_all_points_within_it(log):
+    lines = [Line("a & b", [(64, 1.5), (128, 2.0), (4096, 900.0)]), Line("flat", [(64, 1.5), (128, 1.5)])]
+    root = ET.fromstring(draw("cost < time", "length", "ms", lines, log=log))
+    circles = [one for one in root.iter() if one.tag.endswith("circle")]
+    assert len(circles) == 5
+    assert all(64 <= float(one.attrib["cx"]) <= 620 and 44 <= float(one.attrib["cy"]) <= 352 for one in circles)
+    words = "".join(one.text or "" for one in root.iter() if one.tag.endswith("text"))
+    assert "a & b" in words
+    assert "cost < time" in words
+
+
+def test_one_point_can_be_drawn():
+    ET.fromstring(draw("one", "x", "y", [Line("one", [(5, 5)])], log=True))
+
+
+def test_a_file_of_results_says_what_it_was_taken_on(tmp_path):
+    write_json(tmp_path / "new" / "x.json", setting(torch.device("cpu")))
+    text = (tmp_path / "new" / "x.json").read_text()
+    assert f'"torch": "{torch.__version__.partition("+")[0]}' in text
+    assert all(f'"{key}"' in text for key in ("command", "machine", "date", "versions", "python"))
