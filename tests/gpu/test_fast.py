@@ -88,14 +88,16 @@ def test_the_recorded_update_learns_the_same(changes, options):
 
 
 def test_a_run_that_goes_on_is_the_same_run_bit_for_bit(tmp_path):
+    from manyheads.training.checkpoints import Checkpoints
+
     config = TrainConfig(ema=0.9)
     packed, _ = corpus()
     whole, losses, _ = run("graphed", packed, config, steps=8, dropout=0.2)
     half, first, _ = run("graphed", packed, config, steps=4, dropout=0.2)
-    for name, content in half.contents().items():
-        (tmp_path / name).write_bytes(content)
+    checkpoints = Checkpoints(tmp_path, print)
+    checkpoints.save(4, half.contents())
     again = state_of(config, dropout=0.2)
-    again.restore(tmp_path)
+    again.restore(checkpoints.newest())
     again, second, _ = run("graphed", packed, config, steps=4, state=again, first=4)
     assert torch.equal(losses, torch.cat([first, second]))
     for one, other in zip(whole.model.parameters(), again.model.parameters(), strict=True):
@@ -118,7 +120,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing():
     state = state_of(config)
     with torch.no_grad():
         state.model.words.weight[5] = float("nan")
-    before = [p.clone() for p in state.model.parameters()]
+        before = [p.clone() for p in state.model.parameters()]
     state, _, reports = run("graphed", packed, config, steps=2, state=state)
     assert [skipped.item() for _, _, skipped in reports] == [1.0, 1.0]
     for one, other in zip(state.model.parameters(), before, strict=True):

@@ -43,7 +43,7 @@ def test_recorded_is_eager_is_the_search_on_the_host(kind, beam):
         assert_same(eager.search(model, source, limits, beam=beam, alpha=0.6), wanted, tolerance=1e-4)
         assert_same(resident_search(model, source, limits, beam=beam, alpha=0.6), wanted, tolerance=1e-4)
     recordings = [one for kept in rooms_of(model).kept.values() for one in (kept.begin, *kept.steps.values())]
-    assert sum(one.graph is not None for one in recordings) >= 3
+    assert sum(one.graph is not None for one in recordings) >= 2
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)

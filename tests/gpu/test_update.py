@@ -130,7 +130,7 @@ def test_the_fused_update_is_torch_s_given_the_same_gradients(clip):
 def test_a_pinned_batch_is_copied_as_it_is():
     ids = torch.arange(12).view(3, 4)
     batch = PairBatch(ids, ids + 1, ids + 2, 12).pinned()
-    assert all(t.is_pinned() for t in batch.tensors)
+    assert all(t.is_pinned() for t in batch.tensors())
     there = batch.to(torch.device("cuda"))
     assert there.source.is_cuda
     assert torch.equal(there.labels.cpu(), ids + 2)

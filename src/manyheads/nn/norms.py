@@ -18,36 +18,28 @@ from torch import Tensor, nn
 from manyheads.errors import choose
 from manyheads.nn.ragged import HAVE_TRITON
 
-__all__ = ["LayerNorm", "RMSNorm", "make_norm"]
+__all__ = ["InnerLayerNorm", "InnerRMSNorm", "make_norm"]
 
 WIDEST = 8192
-PROGRAMS = 528
-"""Four for each multiprocessor of a large GPU; on a smaller one some wait."""
+PROGRAMS = 1056
+"""Eight for each multiprocessor of a large GPU; on a smaller one some wait."""
 
 
 def make_norm(kind: str, width: int, eps: float, *, inner: bool = False) -> nn.Module:
     """ "layer" or "rms". What an inner norm gives is only ever multiplied by matrices, so autocast may have it in half precision."""
-    norm = choose("normaliser", kind, {"layer": LayerNorm, "rms": RMSNorm})(width, eps=eps)
-    norm.inner = inner
-    return norm
+    if inner:
+        return choose("normaliser", kind, {"layer": InnerLayerNorm, "rms": InnerRMSNorm})(width, eps=eps)
+    return choose("normaliser", kind, {"layer": nn.LayerNorm, "rms": nn.RMSNorm})(width, eps=eps)
 
 
-class LayerNorm(nn.LayerNorm):
-    inner = False
-
+class InnerLayerNorm(nn.LayerNorm):
     def forward(self, input: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:  # noqa: A002
-        if fast(input):
-            return Normalise.apply(input, self.weight, self.bias, self.eps, half_of(input) if self.inner else None)
-        return super().forward(input)
+        return Normalise.apply(input, self.weight, self.bias, self.eps) if fast(input) else super().forward(input)
 
 
-class RMSNorm(nn.RMSNorm):
-    inner = False
-
+class InnerRMSNorm(nn.RMSNorm):
     def forward(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:
-        if fast(x):
-            return Normalise.apply(x, self.weight, None, self.eps, half_of(x) if self.inner else None)
-        return super().forward(x)
+        return Normalise.apply(x, self.weight, None, self.eps) if fast(x) else super().forward(x)
 
 
 def fast(x: Tensor) -> bool:
@@ -63,17 +55,16 @@ def fast(x: Tensor) -> bool:
 
 
 def half_of(x: Tensor) -> torch.dtype:
+    """What matrices multiply: under autocast, its precision."""
     device = x.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
 
 
 class Normalise(torch.autograd.Function):
-    """Without a bias it is RMS norm: the mean is not taken off. `dtype` is that of the result, or that of the sums."""
+    """Without a bias it is RMS norm: the mean is not taken off."""
 
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, eps: float, dtype: torch.dtype | None
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, eps: float) -> Tensor:
         wide = x.float()
         mean = wide.mean(-1, keepdim=True) if bias is not None else wide.new_zeros(())
         centred = wide - mean
@@ -81,13 +72,13 @@ class Normalise(torch.autograd.Function):
         ctx.save_for_backward(x, weight, mean, scale)
         ctx.centred = bias is not None
         y = centred * scale * weight
-        return (y if bias is None else y + bias).to(dtype or torch.float32)
+        return (y if bias is None else y + bias).to(half_of(x))
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         x, weight, mean, scale = ctx.saved_tensors
         dx, sums = norm_backward(gradient.contiguous(), x.contiguous(), weight, mean, scale, ctx.centred)
-        return dx, sums[0], sums[1] if ctx.centred else None, None, None
+        return dx, sums[0], sums[1] if ctx.centred else None, None
 
 
 @torch.library.custom_op("manyheads::norm_backward", mutates_args=())
@@ -101,13 +92,12 @@ def norm_backward(
     dx, sums = empty(x, weight)
     partial = x.new_empty(programs, 2 * width, dtype=torch.float32)
     power = 1 << (width - 1).bit_length()
-    at_once = max(1, min(8, 2048 // power))
-    warps = max(4, min(16, power // 256))
+    at_once = max(2, 1024 // power)  # rows; a warp takes 512 numbers
     kernels().backward_rows[(programs,)](
         gradient, x, mean, scale, weight, dx, partial, rows, width,
-        CENTRED=centred, WIDTH=power, ROWS=at_once, num_warps=warps,
+        CENTRED=centred, WIDTH=power, ROWS=at_once, num_warps=min(16, max(1, at_once * power // 512)),
     )  # fmt: skip
-    kernels().sum_partial[(-(-2 * width // 32),)](partial, sums, programs, 2 * width, BLOCK=32, ROWS=32)
+    kernels().sum_partial[(-(-2 * width // 16),)](partial, sums, programs, 2 * width, BLOCK=16, ROWS=64)
     return dx, sums
 
 
