@@ -46,7 +46,7 @@ def test_more_than_two_dimensions_and_half_precision():
 
 def test_it_compiles_in_one_piece():
     norm = torch.compile(lambda x, w, b: 1 * Normalise.apply(2 * x, w, b, 1e-5), backend="aot_eager", fullgraph=True)
-    x, w, b = (torch.randn(shape, requires_grad=True) for shape in ((5, 8), (8,), (8,)))
+    x, w, b = (torch.randn(shape, device=DEVICE, requires_grad=True) for shape in ((5, 8), (8,), (8,)))
     torch.testing.assert_close(norm(x, w, b), nn.functional.layer_norm(2 * x, (8,), w, b))
     norm(x, w, b).sum().backward()
     assert x.grad is not None
@@ -56,7 +56,7 @@ def test_it_compiles_in_one_piece():
     ("kind", "ours", "theirs"), [("layer", InnerLayerNorm, nn.LayerNorm), ("rms", InnerRMSNorm, nn.RMSNorm)]
 )
 def test_without_a_gpu_it_is_pytorchs_bit_for_bit(kind, ours, theirs):
-    norm, x = make_norm(kind, 16, 1e-5, inner=True), torch.randn(4, 16, requires_grad=True)
+    norm, x = make_norm(kind, 16, 1e-5, inner=True), torch.randn(4, 16, requires_grad=True)  # on the CPU, everywhere
     assert isinstance(norm, ours)
     assert type(make_norm(kind, 16, 1e-5)) is theirs
     assert torch.equal(norm(x), theirs(16, eps=1e-5)(x))

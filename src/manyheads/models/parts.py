@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from manyheads.errors import choose
@@ -31,10 +31,7 @@ __all__ = ["Embed", "build_decoder", "build_encoder"]
 
 
 class Embed(nn.Module):
-    """Words × √D, positions added, dropout. The table of words is handed in: source and target may share it.
-
-    Whatever gives a vector for each id may be a table: SimCut hands in one with holes.
-    """
+    """Words × √D, positions added, dropout. The vectors of the words are handed in: source and target may share a table."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -42,10 +39,8 @@ class Embed(nn.Module):
         self.positions = build_positions(config)
         self.dropout = Dropout(config.dropout) if config.dropout else unchanged
 
-    def forward(
-        self, words: Callable[[Tensor], Tensor], ids: Int[Tensor, "*batch"], layout: Layout
-    ) -> Float[Tensor, "*batch D"]:
-        return self.dropout(self.positions(words(ids) * self.scale, layout))
+    def forward(self, words: Float[Tensor, "*batch D"], layout: Layout) -> Float[Tensor, "*batch D"]:
+        return self.dropout(self.positions(words * self.scale, layout))
 
 
 def build_encoder(config: TransformerConfig) -> Encoder:

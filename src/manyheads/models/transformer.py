@@ -63,7 +63,7 @@ class Transformer(nn.Module):
         """What the decoder reads. Without a layout, id 0 is padding."""
         check_ids("source", source, layout)
         layout = layout or Padded.like(source, keep=source != PADDING)
-        x = self.embed_source(self.words, source, layout)
+        x = self.embed_source(self.words(source), layout)
         if self.config.cross == "same":
             return Memory(tuple(map(self.encoder.norm, self.encoder.states(x, layout, weights))), layout)
         return Memory((self.encoder(x, layout, weights),) * self.config.depth, layout)
@@ -85,7 +85,7 @@ class Transformer(nn.Module):
         if not isinstance(memory, Memory):
             raise TensorError(f"a memory is what encode gives, got {type(memory).__name__}")
         check_same_batch(memory.layout, layout)
-        x = self.embed_target(self.target_words or self.words, target, layout)
+        x = self.embed_target((self.target_words or self.words)(target), layout)
         x = self.decoder(x, layout, memory.states, memory.layout, None, weights, cross_weights)
         return self.logits(x)
 
@@ -108,7 +108,7 @@ class Transformer(nn.Module):
         check_ids("tokens", tokens, None)
         layout = Padded.like(tokens, start=cache.length)
         check_same_batch(cache.memory_layout, layout)
-        x = self.embed_target(self.target_words or self.words, tokens, layout)
+        x = self.embed_target((self.target_words or self.words)(tokens), layout)
         x = self.decoder(x, layout, cache.memory, cache.memory_layout, cache.past, weights, cross_weights)
         return self.logits(x)
 
@@ -117,7 +117,7 @@ class Transformer(nn.Module):
 
         `steps` bounds what is looked at: the cache must have seen fewer. `cache.advance` ends the step.
         """
-        x = self.embed_target(self.target_words or self.words, tokens, cache.layout)
+        x = self.embed_target((self.target_words or self.words)(tokens), cache.layout)
         return self.logits(self.decoder.step_beams(x, cache, steps))
 
 

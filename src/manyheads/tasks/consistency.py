@@ -122,12 +122,12 @@ def draw_kept(ids: Int[Tensor, "n *rest"], cut: float) -> Bool[Tensor, "2*n *res
 def cut_words(model: nn.Module, source: Bool[Tensor, "*source"], target: Bool[Tensor, "*target"]) -> Iterator[None]:
     """While this lasts, a word that is not kept is zeros to the model; its position stays.
 
-    A model hands its tables of words to the two `Embed`s that read them. Here they are handed tables with holes; nothing in the
-    model knows of it. They are searched for because the model may be wrapped, for several processes.
+    A model hands the vectors of its words to two `Embed`s. Here some are taken out on the way; nothing in the model knows of it.
+    They are searched for because the model may be wrapped, for several processes.
     """
     embeds = [module for module in model.modules() if isinstance(module, Embed)]
     hooks = [
-        embed.register_forward_pre_hook(partial(hand_in_holes, kept))
+        embed.register_forward_pre_hook(partial(take_out, kept))
         for embed, kept in zip(embeds, (source, target), strict=True)
     ]
     try:
@@ -137,6 +137,6 @@ def cut_words(model: nn.Module, source: Bool[Tensor, "*source"], target: Bool[Te
             hook.remove()
 
 
-def hand_in_holes(kept: Bool[Tensor, "*batch"], embed: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    words, *rest = arguments
-    return (lambda ids: words(ids) * kept[..., None]), *rest
+def take_out(kept: Bool[Tensor, "*batch"], embed: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    words, layout = arguments
+    return words * kept[..., None], layout

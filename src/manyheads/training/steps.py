@@ -36,7 +36,8 @@ WARM_UP = 3
 """Passes before a graph is recorded: libraries choose their kernels in the first ones."""
 
 COMPILED = (EncoderBlock, DecoderBlock, Embed)
-"""Blocks of a kind share their code: compiling one is compiling all."""
+"""Blocks of a kind share their code: compiling one is compiling all. The tables of words are not among them: a compiler adds up their
+gradients in whatever order the GPU comes to them, PyTorch's own kernel in one order."""
 
 
 class Steps(Protocol):
