@@ -218,3 +218,14 @@ def refusal(tables):
 def test_recipes_are_read_without_torch():
     code = "import sys, manyheads; manyheads.load_recipe('base'); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_which_attention_has_a_kernel_for_packed_sentences():
+    assert all(load_recipe(name).model.packs_well for name in ("tiny", "small", "base", "big", "pronounce"))
+    for changes in (
+        {"model.score": "additive"},
+        {"model.attention_dropout": 0.1},
+        {"model.value_width": 32},
+        {"model.key_width": 20},
+    ):
+        assert not load_recipe("small", changes).model.packs_well

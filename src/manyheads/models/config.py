@@ -82,6 +82,13 @@ class TransformerConfig(Section):
         """Width of a query and a key in one head."""
         return self.key_width or self.width // self.heads
 
+    @property
+    def packs_well(self) -> bool:
+        """Is there a kernel for its attention over packed sentences? All others are padded for it, each to the longest there might be."""
+        plain = self.score != "additive" and not self.attention_dropout
+        alike = (self.value_width or self.head_width) == self.head_width
+        return plain and alike and self.head_width <= 256 and self.head_width % 8 == 0
+
     def rules(self) -> Iterator[str]:
         if self.key_width is None and self.width % self.heads:
             yield f"heads must divide the width, got width {self.width} and {self.heads} heads (or set key_width)"

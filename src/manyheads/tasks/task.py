@@ -106,6 +106,11 @@ class Task(Protocol):
 
     def build(self) -> nn.Module: ...
 
+    @property
+    def packs_well(self) -> bool:
+        """Are packs computed faster than padded batches, on a GPU?"""
+        ...
+
     def arrange(self, packed: bool) -> Any:
         """Decide how batches are made, before any is."""
         ...

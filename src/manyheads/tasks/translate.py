@@ -107,6 +107,10 @@ class Task:
     def build(self) -> Transformer:
         return Transformer(self.recipe.model, self.vocabulary.sizes)
 
+    @property
+    def packs_well(self) -> bool:
+        return self.recipe.model.packs_well
+
     def arrange(self, packed: bool) -> BatchPlan | PackPlan:
         """Batches of sentences of one length, to be padded; or packs."""
         # One more token on either side: the end of the source, the begin or the end of the target.

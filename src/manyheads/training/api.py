@@ -215,10 +215,12 @@ def go_on(session: Session, changed: bool) -> bool:
 
 def pack(session: Session) -> bool:
     """Are batches packs? Decided when a run begins; it goes on with the same batches, wherever that is."""
-    config, able = session.config, can_graph(session.machine, session.team)
+    config, packs = session.config, session.task.packs_well
+    able = packs and can_graph(session.machine, session.team)
     if config.fast == "on" and not able:
+        got = f"{session.machine}, processes: {session.team.size}" if packs else "attention that no such kernel knows"
         raise OptionError(
-            f"train.fast = 'on' is for one GPU in bf16 and one process, got {session.machine} and {session.team.size} processes",
+            f"train.fast = 'on' is for one GPU in bf16, one process, and attention with kernels for packed sentences, got {got}",
             hint="train.fast=auto is fast where it can be",
         )
     long = steps_of(config, session.task.batches_per_epoch) >= WORTH_COMPILING
