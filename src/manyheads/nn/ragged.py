@@ -29,7 +29,7 @@ HAVE_TRITON = find_spec("triton") is not None
 TILES: dict[str, dict[str, int]] = {
     "forward": {"QUERIES": 64, "KEYS": 64, "num_warps": 4, "num_stages": 2},
     "queries": {"QUERIES": 64, "KEYS": 64, "num_warps": 4, "num_stages": 2},
-    "keys": {"QUERIES": 64, "KEYS": 64, "num_warps": 4, "num_stages": 2},
+    "keys": {"QUERIES": 32, "KEYS": 32, "num_warps": 2, "num_stages": 2},
 }
 
 
