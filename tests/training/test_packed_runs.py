@@ -23,19 +23,19 @@ def data(tmp_path_factory):
     return write_pairs(folder / "train.tsv", 400), write_pairs(folder / "dev.tsv", 20, seed=1)
 
 
-def train(data, out, steps, **options):
+def train(data, out, steps, recipe="tiny", **options):
     """With a rate that does not depend on how many steps there will be."""
     rate = {"train.warmup": 0, "train.schedule": "inverse-sqrt"}
     changes = {**TINY, **rate, "train.steps": steps, "train.validate_every": 10, "train.save_every": 5}
     return manyheads.train(
-        "tiny", train=data[0], dev=data[1], out=out, changes=changes, device="cpu", quiet=True, **options
+        recipe, train=data[0], dev=data[1], out=out, changes=changes, device="cpu", quiet=True, **options
     )
 
 
 def pack_anyway(session):
     """What a GPU would decide."""
-    session.task.arrange(packed=True)
-    return True
+    session.task.arrange(packs=2)
+    return 2
 
 
 def sha256(out):
@@ -47,7 +47,7 @@ def test_a_packed_run_goes_on_with_packs_on_a_cpu(tmp_path, data, monkeypatch):
     train(data, tmp_path / "whole", 20)
     train(data, tmp_path / "halves", 10)
     monkeypatch.undo()  # from here on, a machine that would not have packed
-    train(data, tmp_path / "halves", 20, resume=True)
+    train(data, tmp_path / "halves", 20, recipe=None, resume=True)  # the recipe is the run's own
     train(data, tmp_path / "padded", 20)
     assert sha256(tmp_path / "halves") == sha256(tmp_path / "whole") != sha256(tmp_path / "padded")
     summary = json.loads((tmp_path / "whole" / "summary.json").read_text())
@@ -65,7 +65,7 @@ def test_packs_that_are_asked_for_where_there_are_none_are_refused(tmp_path, dat
 def prepare(tmp_path, data, **changes):
     recipe = manyheads.load_recipe("tiny", {**TINY, "model.dropout": 0.0, **changes})
     task = Task.prepare(recipe, tmp_path, {"train": data[0], "dev": data[1]}, {}, lambda _: None)
-    task.arrange(packed=True)
+    task.arrange(packs=recipe.train.accumulate)
     return task, recipe.train
 
 

@@ -92,11 +92,6 @@ def test_what_cannot_be(base, new, tmp_path, changes, complaint):
         train(base=base, **new, out=tmp_path / "tuned", changes={**FEW, **changes})
 
 
-def test_a_recipe_or_a_model_must_be_named(new, tmp_path):
-    with pytest.raises(OptionError, match="training needs a recipe, or a model to be trained further, got neither"):
-        train(**new, out=tmp_path / "run")
-
-
 def test_changed_data_is_noticed_by_the_checkpoint_and_may_be_gone_on_with(new, tmp_path, capsys):
     out, changes = tmp_path / "run", {**QUICK, "train.steps": 6, "train.validate_every": 3}
     train("tiny", **new, out=out, changes=changes)

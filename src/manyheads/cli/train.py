@@ -28,7 +28,7 @@ def train(
     """Train a model on pairs of lines; its folder then works with `translate`, `evaluate` and `score`.
 
     ```
-    manyheads train tiny --train pairs.tsv --out runs/first
+    manyheads train --train pairs.tsv --out runs/first
     manyheads train small --train train.de train.en --dev dev.de dev.en --out runs/de-en --set train.epochs=20
     manyheads train --from runs/de-en --train manuals.tsv --out runs/manuals
     ```
@@ -36,7 +36,7 @@ def train(
     Parameters
     ----------
     recipe
-        A preset (`manyheads recipes` lists them) or a TOML file; with --from it may be left out.
+        A preset (`manyheads recipes` lists them) or a TOML file. Without it, one that suits the number of pairs.
     train
         A file of pairs, or a source file and a target file, or several; file:2 is met twice as often; plain, gzip or zstd.
         Standard input is named as a single dash.

@@ -111,8 +111,8 @@ class Task(Protocol):
         """Are packs computed faster than padded batches, on a GPU?"""
         ...
 
-    def arrange(self, packed: bool) -> Any:
-        """Decide how batches are made, before any is."""
+    def arrange(self, packs: int) -> Any:
+        """Decide how batches are made, before any is: of so many packs, or, if that is 0, padded."""
         ...
 
     def packs(self, step: int) -> Batch:

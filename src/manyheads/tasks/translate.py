@@ -66,7 +66,7 @@ class Task:
         self.targets = as_learnt(data.targets, vocabulary.target, recipe, side=1)
         self.fingerprint = data.fingerprint
         self.summed_loss = choose_loss(recipe.train)
-        self.plan = self.arrange(packed=False)
+        self.plan = self.arrange(packs=0)
 
     @classmethod
     def prepare(
@@ -111,14 +111,14 @@ class Task:
     def packs_well(self) -> bool:
         return self.recipe.model.packs_well
 
-    def arrange(self, packed: bool) -> BatchPlan | PackPlan:
-        """Batches of sentences of one length, to be padded; or packs."""
+    def arrange(self, packs: int) -> BatchPlan | PackPlan:
+        """Batches of so many packs; or, of none, of sentences of one length, to be padded."""
         # One more token on either side: the end of the source, the begin or the end of the target.
         lengths = self.sources.lengths + 1, self.targets.lengths + 1
         train = self.recipe.train
         corpora = [(pairs, weight) for _, pairs, weight in self.data.corpora]
-        if packed:
-            self.plan = PackPlan(*lengths, train.tokens, train.seed, corpora, train.accumulate)
+        if packs:
+            self.plan = PackPlan(*lengths, train.tokens, train.seed, corpora, packs)
         else:
             self.plan = BatchPlan(*lengths, train.tokens, train.seed, corpora)
         return self.plan

@@ -13,12 +13,13 @@ import torch
 from manyheads.errors import OptionError, TrainingError
 from manyheads.machine import Machine, choose_machine
 from manyheads.modelfolder import MODEL, load_weights
-from manyheads.recipe import TASKS, Recipe, load_recipe
+from manyheads.recipe import TASKS, Recipe, change_recipe, load_recipe
 from manyheads.report.page import write_report
 from manyheads.storage import read_file
 from manyheads.tasks.task import changed_data
 from manyheads.team import Team, gathered
 from manyheads.text.corpus import Paths
+from manyheads.training.auto import recipe_for
 from manyheads.training.checkpoints import Checkpoints
 from manyheads.training.log import Log, Silent
 from manyheads.training.loop import Ending, fit, steps_of, warmup_of
@@ -68,7 +69,8 @@ def train(
 ) -> Trained:
     """Train what a recipe describes on pairs from files.
 
-    recipe   a preset's name, a TOML file, or a Recipe; with a base its training section counts, by default that of "finetune"
+    recipe   a preset's name, a TOML file, or a Recipe; by default one that suits the number of pairs, or that of the run that goes on.
+             With a base its training section counts, by default that of "finetune".
     train    one file of pairs, or a source file and a target file; or several of them
     dev      the same, to judge by; without it some training pairs are held out
     base     a run folder or a bundled model to be trained further
@@ -78,10 +80,12 @@ def train(
     resume   go on with the run in `out`, if there is one
     data_changed   go on although the data is not what the run began with: from here on with what is there now
     """
-    chosen, origin = choose_recipe(recipe, changes or {}, base)
-    data = {"train": train, "dev": dev, "old": old_dev or (origin.held_out() if origin else None)}
     run = Run(Path(out))
+    chosen, origin, why = choose_recipe(recipe, changes or {}, base, train, run if resume else None)
+    data = {"train": train, "dev": dev, "old": old_dev or (origin.held_out() if origin else None)}
     with gathered() as team, Show(quiet or not team.first) as show, ExitStack() as until_the_end:
+        if why:
+            show.say(why)
         lock = partial(until_the_end.enter_context, run.locked())
         finished = team.together(lambda: begin(run, chosen, resume or team.restarted, lock))
         if finished and not data_changed:
@@ -95,21 +99,26 @@ def train(
 
 
 def choose_recipe(
-    recipe: str | Path | Recipe | None, changes: Mapping[str, Any], base: str | Path | None
-) -> tuple[Recipe, Base | None]:
+    recipe: str | Path | Recipe | None,
+    changes: Mapping[str, Any],
+    base: str | Path | None,
+    train: Paths,
+    run: Run | None,
+) -> tuple[Recipe, Base | None, str]:
+    """(the recipe, the model that is trained further, what is to be said about it); `run` is one that may go on."""
     if isinstance(recipe, Recipe) and changes:
         raise OptionError(
             "changes go with the name of a recipe, got them with a Recipe", hint="load_recipe(name, changes)"
         )
     if base is not None:
         origin = Base(base)
-        return tuned_recipe(origin, recipe or FINETUNE, changes), origin
+        return tuned_recipe(origin, recipe or FINETUNE, changes), origin, ""
+    if recipe is None and run and run.files():
+        return change_recipe(run.recipe().as_tables(), changes, str(run.root)), None, ""
     if recipe is None:
-        raise OptionError(
-            "training needs a recipe, or a model to be trained further, got neither",
-            hint="manyheads train small …, or manyheads train --from runs/mine …",
-        )
-    return recipe if isinstance(recipe, Recipe) else load_recipe(recipe, changes), None
+        recipe, pairs = recipe_for(train)
+        return load_recipe(recipe, changes), None, f"recipe: {recipe}, for some {pairs:,} pairs"
+    return recipe if isinstance(recipe, Recipe) else load_recipe(recipe, changes), None, ""
 
 
 def begin(run: Run, recipe: Recipe, resume: bool, lock: Callable[[], None]) -> dict[str, Any] | None:
@@ -213,20 +222,21 @@ def go_on(session: Session, changed: bool) -> bool:
     return True
 
 
-def pack(session: Session) -> bool:
-    """Are batches packs? Decided when a run begins; it goes on with the same batches, wherever that is."""
-    config, packs = session.config, session.task.packs_well
-    able = packs and can_graph(session.machine, session.team)
+def pack(session: Session) -> int:
+    """How many packs is a batch, or is it padded (0)? Decided when a run begins; it goes on with the same batches, wherever that is."""
+    config, known = session.config, session.task.packs_well
+    able = known and can_graph(session.machine, session.team)
     if config.fast == "on" and not able:
-        got = f"{session.machine}, processes: {session.team.size}" if packs else "attention that no such kernel knows"
+        got = f"{session.machine}, processes: {session.team.size}" if known else "attention that no such kernel knows"
         raise OptionError(
             f"train.fast = 'on' is for one GPU in bf16, one process, and attention with kernels for packed sentences, got {got}",
             hint="train.fast=auto is fast where it can be",
         )
     long = steps_of(config, session.task.batches_per_epoch) >= WORTH_COMPILING
-    packed = able and (config.fast == "on" or (config.fast == "auto" and long))
-    session.task.arrange(packed)
-    return packed
+    fast = able and (config.fast == "on" or (config.fast == "auto" and long))
+    packs = config.accumulate if fast else 0
+    session.task.arrange(packs)
+    return packs
 
 
 def check_data(session: Session, changed: bool) -> None:

@@ -117,7 +117,7 @@ def choose_steps(session: Session, steps: int) -> tuple[Steps, Callable[[int], B
     """(what computes an update, what makes the batch of a step), for so many steps."""
     task, state, machine, team = session.task, session.state, session.machine, session.team
     since = state.progress.data_since
-    fast = state.progress.packed and steps > 0 and can_graph(machine, team)
+    fast = state.progress.packed and session.config.fast != "off" and steps > 0 and can_graph(machine, team)
     if fast and (graphed := record(session)):
         return graphed, lambda step: task.packs(step - since)
     eager = EagerSteps(state, session.config, machine, task.loss, team)

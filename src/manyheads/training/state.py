@@ -50,7 +50,7 @@ class Progress:
     threads      of the CPU: sums are rounded alike only with as many
     processes    that train together: the same holds for them
     data         fingerprints of the data
-    packed       batches are packs
+    packed       packs that a batch is made of; 0 = batches are padded
     compile_seconds   spent before the first step, not in training
     data_since   the step from which on it is this data
     before       how good the model was that is trained further, by set of held-out data
@@ -68,7 +68,7 @@ class Progress:
     high: int = 0
     threads: int = 0
     processes: int = 1
-    packed: bool = False
+    packed: int = 0
     compile_seconds: float = 0.0
     data: dict[str, str] = field(default_factory=dict)
     data_since: int = 0
