@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from manyheads.machine import Machine
 from manyheads.recipe import TrainConfig
 from manyheads.tasks.consistency import choose_loss
-from manyheads.tasks.pairs import Packs, pack_pairs
+from manyheads.tasks.pairs import Parts, pack_pairs
 from manyheads.text.packs import PackPlan
 from manyheads.text.shards import Rows
 from manyheads.text.turns import Numbers
@@ -30,7 +30,7 @@ class Steps(NamedTuple):
     compile_seconds: float
 
 
-def packed_batches(sources: Rows, targets: Rows, tokens: int, seed: int, most: int) -> list[tuple[Numbers, Packs]]:
+def packed_batches(sources: Rows, targets: Rows, tokens: int, seed: int, most: int) -> list[tuple[Numbers, Parts]]:
     """(rows, batch) of the first steps, each with room for so many tokens on either side."""
     lengths = sources.lengths + 1, targets.lengths + 1
     plan = PackPlan(*lengths, tokens, seed)
@@ -39,7 +39,7 @@ def packed_batches(sources: Rows, targets: Rows, tokens: int, seed: int, most: i
     for step in range(most):
         (rows,) = plan.rows(step)
         pack = pack_pairs(sources.some(rows), targets.some(rows), plan.room, longest)  # type: ignore[arg-type]
-        found.append((rows, Packs([pack], int(lengths[1][rows].sum()))))
+        found.append((rows, Parts([pack], int(lengths[1][rows].sum()))))
     return found
 
 
@@ -67,7 +67,7 @@ def eager_steps(model: nn.Module, config: TrainConfig, device: torch.device, pre
     return Steps(lambda batch, step, rate: steps(There(batch), step, rate), 0.0)  # type: ignore[arg-type]
 
 
-def graphed_steps(model: nn.Module, config: TrainConfig, device: torch.device, precision: str, example: Packs) -> Steps:
+def graphed_steps(model: nn.Module, config: TrainConfig, device: torch.device, precision: str, example: Parts) -> Steps:
     """`example` is a batch that is not on the device yet: where it is put, all others are put when their turn comes."""
     if device.type != "cuda":
         return eager_steps(model, config, device, precision)

@@ -1,14 +1,16 @@
 """How fast batches are made, against how fast they are used: `python -m benchmarks.input`.
 
 Batches of the bundled Tatoeba pairs, at budgets from small to large, made as training makes them (one thread). The figure to
-compare with is what a model takes in: 0.3 to 1 million target tokens a second for small to base models on one H200.
+compare with is what a model takes in: 1 to 2.5 million target tokens a second for base to small models on one H200.
 """
 
 import argparse
 import json
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from manyheads.recipe import load_recipe
 from manyheads.tasks.translate import Task
@@ -16,12 +18,14 @@ from manyheads.tasks.translate import Task
 PAIRS = [f"src/manyheads/bundled/tatoeba/{part}.tsv.gz" for part in ("train", "dev")]
 
 
-def measure(task: Task, steps: int) -> dict[str, float]:
+def measure(make: Callable[[int], Any], steps: int) -> dict[str, float]:
+    make(0)  # draws the epoch
     began = time.perf_counter()
-    batches = [task.batch(step) for step in range(steps)]
+    batches = [make(step) for step in range(steps)]
     seconds = time.perf_counter() - began
-    tokens, room = sum(b.count for b in batches), sum(b.labels.numel() for b in batches)
-    source = sum(int((b.source != 0).sum()) for b in batches) / sum(b.source.numel() for b in batches)
+    parts = [part for batch in batches for part in batch.split(1)]
+    tokens, room = sum(b.count for b in batches), sum(part.labels.numel() for part in parts)
+    source = sum(int((part.source != 0).sum()) for part in parts) / sum(part.source.numel() for part in parts)
     return {
         "target_tokens_per_s": round(tokens / seconds), "ms_per_batch": round(1000 * seconds / steps, 3),
         "target_fill": round(tokens / room, 4), "source_fill": round(source, 4),
@@ -41,8 +45,10 @@ def main() -> None:
             place = Path(folder) / str(budget)
             task = Task.prepare(recipe, place, data, {}, lambda _: None)
             prepared = prepared or time.perf_counter() - began
-            task.batch(0)  # draws the epoch
-            rows.append({"tokens": budget, **measure(task, min(200, task.batches_per_epoch))})
+            for kind, make, packs in (("padded", task.batch, 0), ("packed", task.packs, 1)):
+                task.arrange(packs)
+                some = min(200, task.batches_per_epoch)
+                rows.append({"tokens": budget, "batches": kind, **measure(make, some)})
     result = {"pairs": len(task.data.sources), "prepare_seconds": round(prepared, 1), "rows": rows}
     print(json.dumps(result, indent=1))
     if options.json:

@@ -36,7 +36,7 @@ from benchmarks.setting import setting, write_json
 from manyheads import Transformer, TransformerConfig
 from manyheads.modelfolder import bundled
 from manyheads.recipe import Recipe, TrainConfig, load_recipe
-from manyheads.tasks.pairs import Packs, PairBatch
+from manyheads.tasks.pairs import PairBatch, Parts
 from manyheads.tasks.translate import Task
 from manyheads.text.shards import Rows
 from manyheads.training.schedule import rate_at
@@ -80,7 +80,7 @@ class Pairs(NamedTuple):
     """One step's pairs, in one order, in both forms."""
 
     padded: PairBatch
-    packed: Packs
+    packed: Parts
 
 
 def make_pairs(recipe: Recipe, part: str, steps: int) -> tuple[list[Pairs], int]:

@@ -234,7 +234,7 @@ def make_steps(job: Job, works: dict[int, Work], device: torch.device) -> tuple[
 
 
 def every_shape(batches: list[Any], times: int) -> list[Any]:
-    """One batch of each shape, so many times over. (Packs all have one shape.)
+    """One batch of each shape, so many times over. (Parts all have one shape.)
 
     The first has sides of different lengths: a compiler that meets equal ones takes them to be equal always.
     """

@@ -79,6 +79,12 @@ def did_you_mean(given: str, known: Collection[str]) -> str:
     return nearest(given, known) or f"choose one of {', '.join(map(repr, known))}"
 
 
+def first_line(error: BaseException) -> str:
+    """An error of someone else's, in one line."""
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
+
+
 def nearest(given: str, known: Collection[str]) -> str | None:
     """A hint that names the nearest known word, if one is near."""
     near = get_close_matches(given, known, n=1)

@@ -20,6 +20,10 @@ class Machine:
     device: torch.device
     precision: str
 
+    def chosen(self) -> AbstractContextManager:
+        """While this lasts, what names no GPU means this one: streams, graphs, kernels."""
+        return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
+
     def autocast(self) -> AbstractContextManager:
         """Matrix products in bfloat16, if that is the precision; weights, norms and sums stay in float32."""
         if self.precision == "fp32":

@@ -112,7 +112,7 @@ def test_padded_and_packed_batches_hold_the_same_tokens():
     sources, targets = draw_words(pairs.sources, 50, 6), draw_words(pairs.targets, 50, 7)
     rows, packs = fast.packed_batches(sources, targets, 1_000, seed=1, most=1)[0]
     padded, filled = pad_batch(sources, targets, rows), pad_batch(sources, targets, rows, to=144)
-    (pack,) = packs.packs
+    (pack,) = packs.parts
     assert packs.count == padded.count == filled.count == pairs.targets[rows].sum()
     assert filled.source.shape == filled.target.shape == (len(rows), 144)
     for name in ("source", "target", "labels"):

@@ -10,7 +10,7 @@ from manyheads import Transformer, TransformerConfig
 from manyheads.machine import Machine
 from manyheads.recipe import TrainConfig
 from manyheads.tasks.consistency import choose_loss
-from manyheads.tasks.pairs import Packs, pack_pairs, pad_pairs
+from manyheads.tasks.pairs import Parts, pack_pairs, pad_pairs
 from manyheads.text.packs import PackPlan
 from manyheads.text.shards import Rows
 
@@ -20,7 +20,7 @@ WORDS = 500
 
 
 def corpus(tokens=1024, pairs=400, parts=1):
-    """Packs, and the same pairs padded; each target is its source backwards, so that there is something to learn."""
+    """Parts, and the same pairs padded; each target is its source backwards, so that there is something to learn."""
     random = np.random.default_rng(0)
     lengths = random.integers(3, 40, pairs)
     plan = PackPlan(lengths + 1, lengths + 1, tokens, 1, parts=parts)
@@ -36,7 +36,7 @@ def corpus(tokens=1024, pairs=400, parts=1):
         packs = [pack_pairs(rows(some, 1), rows(some, -1), plan.room, 64) for some in plan.rows(step)]
         all_rows = np.concatenate(plan.rows(step))
         padded.append(pad_pairs(rows(all_rows, 1), rows(all_rows, -1)))
-        packed.append(Packs(packs, padded[-1].count))
+        packed.append(Parts(packs, padded[-1].count))
     return packed, padded
 
 
@@ -72,6 +72,8 @@ def run(kind, batches, config, steps=30, state=None, first=0, **options):
         ({}, {}),
         ({"ema": 0.9, "accumulate": 2}, {"positions": "rotary", "normaliser": "rms", "activation": "swiglu"}),
         ({"simcut": 1.0, "cut": 0.0}, {"norm": "post", "bias": True}),
+        ({"accumulate": 3, "freeze": "encoder"}, {"width": 72, "heads": 3, "cross": "same", "tie": "target"}),
+        ({}, {"window": (4, 2), "drop_path": 0.0, "tie": "none", "decoder_layers": 1}),
         ({"rdrop": 2.0, "optimizer": "muon"}, {"qk_norm": True, "kv_heads": 1, "positions": "learned", "max_length": 64}),
     ],
 )  # fmt: skip
@@ -88,16 +90,17 @@ def test_the_recorded_update_learns_the_same(changes, options):
             assert (one - other).norm() <= 0.1 * other.norm()
 
 
-def test_a_run_that_goes_on_is_the_same_run_bit_for_bit(tmp_path):
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_a_run_that_goes_on_is_the_same_run_bit_for_bit(tmp_path, positions):
     from manyheads.training.checkpoints import Checkpoints
 
-    config = TrainConfig(ema=0.9)
+    config, shape = TrainConfig(ema=0.9), {"dropout": 0.2, "positions": positions, "max_length": 64}
     packed, _ = corpus()
-    whole, losses, _ = run("graphed", packed, config, steps=8, dropout=0.2)
-    half, first, _ = run("graphed", packed, config, steps=4, dropout=0.2)
+    whole, losses, _ = run("graphed", packed, config, steps=8, **shape)
+    half, first, _ = run("graphed", packed, config, steps=4, **shape)
     checkpoints = Checkpoints(tmp_path, print)
     checkpoints.save(4, half.contents())
-    again = state_of(config, dropout=0.2)
+    again = state_of(config, **shape)
     again.restore(checkpoints.newest())
     again, second, _ = run("graphed", packed, config, steps=4, state=again, first=4)
     assert torch.equal(losses, torch.cat([first, second]))
@@ -113,6 +116,18 @@ def test_dropout_differs_from_step_to_step_and_not_from_run_to_run():
     _, still, _ = run("graphed", packed[:1], config, steps=6, dropout=0.0)
     assert torch.equal(one, other)
     assert (one - still).abs().max() > 1e-3
+
+
+def test_other_words_are_cut_in_every_replay():
+    config = TrainConfig(simcut=1.0, cut=0.5)
+    packed, _ = corpus()
+    state = state_of(config)
+    from manyheads.training.steps import GraphedSteps
+
+    machine = Machine(torch.device("cuda"), "bf16")
+    learn = GraphedSteps(state, config, machine, choose_loss(config).compiled(), packed[0])
+    losses = [learn(packed[0], step, 0.0)[0].item() for step in (1, 2, 1)]
+    assert losses[0] == losses[2] != losses[1]
 
 
 def test_a_gradient_that_is_not_finite_changes_nothing():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from manyheads import Transformer, TransformerConfig
 from manyheads.recipe import TrainConfig
 from manyheads.tasks.consistency import choose_loss
-from manyheads.tasks.pairs import pack_pairs, pad_pairs
+from manyheads.tasks.pairs import pack_pairs, pad_in_parts, pad_pairs
 from manyheads.text.packs import Room
 from manyheads.text.shards import Rows
 
@@ -40,7 +40,9 @@ def test_a_pack_has_the_tokens_of_the_rows(lengths, seed):
             assert row[row != 0].tolist() == flat[start:end].tolist()
         assert (flat[offsets[len(lengths)] :] == 0).all()
         assert offsets[-1] == len(flat)
-        assert len(offsets) == len(lengths) + 4
+        assert offsets.diff().min() >= 0
+        assert offsets.diff().max() <= packed.longest
+        assert len(offsets) == len(lengths) + 2 + 7 + 1  # of padding, seven sentences of at most ten
     assert padded.count == (packed.labels != 0).sum()
 
 
@@ -67,7 +69,7 @@ def test_loss_and_gradient_are_those_of_the_padded_batch(options, lengths, seed)
 
 
 def test_learned_positions_reach_as_far_as_the_table():
-    """Padding at the end of a pack is longer than any sentence."""
+    """Also for padding: it is cut into sentences, too."""
     padded, packed = both([(3, 4), (5, 2)])
     model = model_of(positions="learned", max_length=10)
     losses = [choose_loss(TrainConfig())(model, batch) for batch in (padded, packed)]
@@ -94,3 +96,13 @@ def test_an_empty_pack_teaches_nothing():
     packed = pack_pairs(sources, targets, Room(64, 64, 3), 10)
     loss = choose_loss(TrainConfig())(model_of(), packed)
     assert loss.item() == 0
+
+
+@given(PAIRS, st.integers(1, 40))
+def test_padded_parts_have_all_pairs_within_the_budget(lengths, tokens):
+    sources, targets = (rows_of(side, n) for n, side in enumerate(zip(*lengths, strict=True)))
+    parts = pad_in_parts(sources, targets, tokens)
+    assert sum(part.count for part in parts) == pad_pairs(sources, targets).count
+    assert sum(len(part.source) for part in parts) == len(lengths)
+    for part in parts:
+        assert len(part.source) * max(part.source.shape[1], part.target.shape[1]) <= tokens or len(part.source) == 1

@@ -1,4 +1,4 @@
-"""Packs: every pair once an epoch, in a room of one size, nearly full, and a function of seed and step alone."""
+"""Parts: every pair once an epoch, in a room of one size, nearly full, and a function of seed and step alone."""
 
 from itertools import chain, pairwise
 
@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from manyheads.errors import InputError
 from manyheads.text.packs import PackPlan, fill, halved
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=80)
@@ -18,7 +19,7 @@ def plan_of(lengths, tokens, seed=1, parts=1, corpora=None):
 
 
 def epoch_of(plan, epoch):
-    """Packs, as lists of pairs."""
+    """Parts, as lists of pairs."""
     steps = (plan.rows(epoch * plan.batches + place) for place in range(plan.batches))
     return [pack.tolist() for step in steps for pack in step]
 
@@ -29,12 +30,12 @@ def test_every_pair_once_an_epoch_and_no_pack_over_the_room(lengths, tokens, see
     plan = plan_of(lengths, tokens, seed, parts)
     packs = epoch_of(plan, epoch)
     assert sorted(chain(*packs)) == list(range(len(lengths)))
-    assert len(packs) == parts * plan.batches
+    assert len(packs) == plan.parts * plan.batches
     for rows in packs:
         assert sum(lengths[row][0] for row in rows) <= plan.room.source
         assert sum(lengths[row][1] for row in rows) <= plan.room.target
         assert len(rows) <= plan.room.pairs
-    assert all(any(step) for step in (packs[n : n + parts] for n in range(0, len(packs), parts)))
+    assert all(any(step) for step in (packs[n : n + plan.parts] for n in range(0, len(packs), plan.parts)))
 
 
 def test_packs_of_text_are_nearly_full():
@@ -66,11 +67,35 @@ def test_steps_can_be_asked_for_in_any_order():
         assert plan.rows(step)[0].tolist() == plan_of(LIKE_TEXT, 100).rows(step)[0].tolist()
 
 
-def test_if_no_order_fits_the_first_is_taken_again(monkeypatch):
+def test_if_no_order_fits_that_is_said(monkeypatch):
     plan = plan_of(LIKE_TEXT, 100)
     monkeypatch.setattr(plan, "packs", 1)
-    order, cuts = plan.epoch(7)
-    assert (order.tolist(), cuts.tolist()) == tuple(part.tolist() for part in plan.first)
+    with pytest.raises(InputError, match="sentences could not be packed into 1 batches"):
+        plan.epoch(7)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_long_sentences_in_small_packs_never_run_out_of_orders(seed):
+    """Four to a pack: how many packs an order takes differs from draw to draw."""
+    lengths = np.random.default_rng(seed).integers(100, 256, (1_000, 2)).astype(np.int32)
+    plan = PackPlan(*lengths.T, 1_024, seed)
+    orders = {tuple(plan.epoch(epoch)[0][:20].tolist()) for epoch in range(10)}
+    assert len(orders) == 10
+
+
+def test_packs_are_full_whatever_the_weights():
+    """Short sentences fifty times, long ones once: room is made for what is met, not for what there is."""
+    lengths = [(100, 100)] * 200 + [(3, 3)] * 200
+    for weight in (1.0, 10.0, 50.0):
+        plan = plan_of(lengths, 8_192, corpora=[(200, 1.0), (200, weight)])
+        filled = [sum(lengths[row][0] for row in rows) for rows in epoch_of(plan, 1)]
+        assert sum(filled) / (len(filled) * plan.room.source) > 0.95
+
+
+def test_more_parts_than_sentences_fit_are_fewer_parts():
+    plan = plan_of(LIKE_TEXT, 100, parts=1_000)
+    assert plan.parts == 100 // 7
+    assert sum(sum(LIKE_TEXT[row][0] for row in rows) for rows in plan.rows(0)) <= plan.parts * plan.room.source
 
 
 @pytest.mark.parametrize("weight", [2.0, 0.5])

@@ -74,10 +74,12 @@ def test_the_padded_batch_of_a_step_has_the_pairs_of_its_packs(tmp_path, data, p
     task, _ = prepare(tmp_path, data, **{"train.accumulate": parts, "train.tokens": 300})
     for step in range(2 * task.batches_per_epoch):
         packs, padded = task.packs(step), task.batch(step)
-        assert len(packs.packs) == parts
+        assert len(packs.parts) == parts
         assert packs.count == padded.count
-        tokens = np.sort(torch.cat([pack.labels for pack in packs.packs]).numpy())
-        assert tokens[tokens > 0].tolist() == sorted(padded.labels[padded.labels > 0].tolist())
+        tokens = np.sort(torch.cat([pack.labels for pack in packs.parts]).numpy())
+        others = torch.cat([part.labels.flatten() for part in padded.parts]).numpy()
+        assert tokens[tokens > 0].tolist() == np.sort(others[others > 0]).tolist()
+        assert all(part.labels.numel() <= 320 for part in padded.parts)  # no pack is larger
 
 
 @pytest.mark.parametrize("parts", [1, 2])
@@ -101,6 +103,6 @@ def test_sentences_that_are_cut_anew_still_fit(tmp_path, data):
     changes = {"data.tokenizer": "bpe", "data.bpe_dropout": 0.5, "train.tokens": 200}
     task, _ = prepare(tmp_path / "data", (str(pairs), data[1]), **changes)
     for step in range(2 * task.batches_per_epoch):
-        pack = task.packs(step).packs[0]
-        assert pack.source_offsets[-2] <= len(pack.source)
+        pack = task.packs(step).parts[0]
+        assert pack.source_offsets[len(task.plan.rows(step)[0])] <= len(pack.source)
         assert (pack.labels == 2).sum() == len(task.plan.rows(step)[0])

@@ -32,13 +32,13 @@ def seen(token, tokens, rows, offsets, LEFT: tl.constexpr, RIGHT: tl.constexpr):
 @triton.jit
 def tile(base, token, tokens, stride, head, head_stride, K: tl.constexpr):
     """(tokens of the block, K) of one head; zeros behind the last token."""
-    place = base + token[:, None] * stride + head * head_stride + tl.arange(0, K)[None, :]
+    place = base + token.to(tl.int64)[:, None] * stride + head * head_stride + tl.arange(0, K)[None, :]
     return tl.load(place, mask=(token < tokens)[:, None], other=0.0)
 
 
 @triton.jit
 def put(base, token, tokens, stride, head, head_stride, value, K: tl.constexpr):
-    place = base + token[:, None] * stride + head * head_stride + tl.arange(0, K)[None, :]
+    place = base + token.to(tl.int64)[:, None] * stride + head * head_stride + tl.arange(0, K)[None, :]
     tl.store(place, value, mask=(token < tokens)[:, None])
 
 
@@ -77,7 +77,9 @@ def forward(
     mixed = mixed / tl.where(sees, total, 1.0)[:, None]
     put(out, query, N, H * K, head, K, mixed.to(out.dtype.element_ty), K)
     tl.store(
-        logsum + head * N + query, tl.where(sees, highest + tl.log2(tl.where(sees, total, 1.0)), 0.0), mask=query < N
+        logsum + head.to(tl.int64) * N + query,
+        tl.where(sees, highest + tl.log2(tl.where(sees, total, 1.0)), 0.0),
+        mask=query < N,
     )
 
 
@@ -98,8 +100,8 @@ def backward_queries(
     wanted = tile(gradient, query, N, g_token, head, g_head, K)
     given = tile(out, query, N, H * K, head, K, K)
     agreed = tl.sum(wanted.to(tl.float32) * given.to(tl.float32), 1)
-    tl.store(agreement + head * N + query, agreed, mask=query < N)
-    sums = tl.load(logsum + head * N + query, mask=query < N, other=0.0)
+    tl.store(agreement + head.to(tl.int64) * N + query, agreed, mask=query < N)
+    sums = tl.load(logsum + head.to(tl.int64) * N + query, mask=query < N, other=0.0)
     change = tl.zeros([QUERIES, K], tl.float32)
     for start in range(tl.min(first), tl.max(last), KEYS):
         key = start + tl.arange(0, KEYS)
@@ -136,8 +138,8 @@ def backward_keys(
             query = start + tl.arange(0, QUERIES)
             queries = tile(q, query, N, q_token, head, q_head, K)
             wanted = tile(gradient, query, N, g_token, head, g_head, K)
-            sums = tl.load(logsum + head * N + query, mask=query < N, other=0.0)
-            agreed = tl.load(agreement + head * N + query, mask=query < N, other=0.0)
+            sums = tl.load(logsum + head.to(tl.int64) * N + query, mask=query < N, other=0.0)
+            agreed = tl.load(agreement + head.to(tl.int64) * N + query, mask=query < N, other=0.0)
             scores = tl.dot(keys, queries.T) * (scale * 1.4426950408889634)
             may = (query[None, :] >= first[:, None]) & (query[None, :] < last[:, None])
             weights = tl.where(may, tl.exp2(scores - sums[None, :]), 0.0)

@@ -2,16 +2,16 @@
 
     PairBatch    one pair a row, padding behind the shorter ones
     PackedPairs  one pair after the other, in a room of fixed size
-    Packs        packs that one update learns from, computed one after the other
+    Parts        several of these, computed one after the other, that one update learns from
 
 source: ids and end · target: begin and ids · labels: ids and end
 
 B pairs · S source tokens · T target tokens
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Protocol, Self
+from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -19,11 +19,12 @@ from jaxtyping import Int
 from torch import Tensor
 
 from manyheads.nn import Layout, Packed
+from manyheads.text.batches import cut
 from manyheads.text.packs import Room
 from manyheads.text.shards import Rows
 from manyheads.text.tokenizer import BEGIN, END, PADDING
 
-__all__ = ["PackedPairs", "Packs", "PairBatch", "Pairs", "pack_pairs", "pad_pairs"]
+__all__ = ["PackedPairs", "PairBatch", "Pairs", "Parts", "pack_pairs", "pad_in_parts", "pad_pairs"]
 
 Inputs = tuple[Tensor, Tensor] | tuple[Tensor, Tensor, Layout, Layout]
 
@@ -93,11 +94,11 @@ class PairBatch(Tensors):
 
 @dataclass(frozen=True, eq=False)
 class PackedPairs(Tensors):
-    """One pair after the other, as many as there are; behind them sentences without tokens, up to a fixed number; and one
-    last sentence of padding that takes the places left. Shapes are the same for every pack of a run.
+    """One pair after the other, as many as there are; then, in the places left, sentences of padding. Shapes are the same for every
+    pack of a run: so many sentences there are always, some without tokens.
 
     source_offsets, target_offsets   where each sentence starts, and at last the number of tokens
-    longest                          no sentence but the last is longer
+    longest                          no sentence is longer
     """
 
     source: Int[Tensor, " S"]
@@ -110,8 +111,8 @@ class PackedPairs(Tensors):
     @property
     def inputs(self) -> Inputs:
         layouts = (
-            layout_of(self.source_offsets, len(self.source), self.longest),
-            layout_of(self.target_offsets, len(self.target), self.longest),
+            Packed.from_offsets(self.source_offsets, len(self.source), self.longest),
+            Packed.from_offsets(self.target_offsets, len(self.target), self.longest),
         )
         return self.source, self.target, *layouts
 
@@ -121,30 +122,28 @@ class PackedPairs(Tensors):
         return self.with_tensors([*ids, *offsets])
 
 
+Part = TypeVar("Part", PairBatch, PackedPairs)
+
+
 @dataclass(frozen=True, eq=False)
-class Packs:
-    """
-    count   target tokens, the end included, of all packs
+class Parts(Generic[Part]):
+    """Packs, or padded batches, that one update learns from.
+
+    count   target tokens, the end included, of all of them
     """
 
-    packs: list[PackedPairs]
+    parts: Sequence[Part]
     count: int
 
-    def to(self, device: torch.device) -> "Packs":
-        return Packs([pack.to(device) for pack in self.packs], self.count)
+    def to(self, device: torch.device) -> "Parts[Part]":
+        return Parts([part.to(device) for part in self.parts], self.count)
 
-    def pinned(self) -> "Packs":
-        return Packs([pack.pinned() for pack in self.packs], self.count)
+    def pinned(self) -> "Parts[Part]":
+        return Parts([part.pinned() for part in self.parts], self.count)
 
-    def split(self, parts: int) -> list[PackedPairs]:
-        """The packs themselves: as many as the plan was made for."""
-        return self.packs
-
-
-def layout_of(offsets: Int[Tensor, " starts"], tokens: int, longest: int) -> Packed:
-    """Padding counts its positions, too: not beyond what a table of positions has."""
-    layout = Packed.from_offsets(offsets, tokens, longest)
-    return replace(layout, positions=layout.positions.clamp(max=longest - 1))
+    def split(self, parts: int) -> Sequence[Part]:
+        """As they were planned, whatever number is asked for."""
+        return self.parts
 
 
 def pad_pairs(sources: Rows, targets: Rows) -> PairBatch:
@@ -156,9 +155,18 @@ def pad_pairs(sources: Rows, targets: Rows) -> PairBatch:
     )
 
 
+def pad_in_parts(sources: Rows, targets: Rows, tokens: int) -> list[PairBatch]:
+    """Of sentences of about one length each, and of so many tokens at most."""
+    longest = np.maximum(sources.lengths, targets.lengths) + 1
+    order = np.argsort(longest, kind="stable")
+    parts = np.split(order, cut(longest[order], tokens)[1:-1]) if len(order) else []
+    return [pad_pairs(sources.some(part), targets.some(part)) for part in parts]
+
+
 def pack_pairs(sources: Rows, targets: Rows, room: Room, longest: int) -> PackedPairs:
-    source, source_offsets = sources.packed(room.source, room.pairs, after=END)
-    labels, target_offsets = targets.packed(room.target, room.pairs, after=END)
+    padding = -(-max(room.source, room.target) // longest)  # sentences of it, at most
+    source, source_offsets = sources.packed(room.source, room.pairs, padding, longest, after=END)
+    labels, target_offsets = targets.packed(room.target, room.pairs, padding, longest, after=END)
     target = np.roll(labels, 1)
     target[target_offsets[: len(targets.lengths)]] = BEGIN
     target[target_offsets[len(targets.lengths)] :] = PADDING

@@ -5,7 +5,7 @@ An encoder-decoder learns from pairs by teacher forcing: it reads the true previ
 B pairs · S source tokens · T target tokens
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -24,7 +24,7 @@ from manyheads.modelfolder import RECIPE, TOKENIZER
 from manyheads.models.transformer import Transformer
 from manyheads.recipe import Recipe
 from manyheads.tasks.consistency import PairLoss, choose_loss
-from manyheads.tasks.pairs import Packs, PairBatch, Pairs, pack_pairs, pad_pairs
+from manyheads.tasks.pairs import PackedPairs, PairBatch, Pairs, Parts, pack_pairs, pad_in_parts, pad_pairs
 from manyheads.tasks.task import Sample, Say, Validation, changed_data
 from manyheads.team import ALONE, Team
 from manyheads.text.batches import BatchPlan
@@ -42,7 +42,7 @@ from manyheads.text.parallel import (
     read_dev,
     read_ready,
 )
-from manyheads.text.shards import Sequences
+from manyheads.text.shards import Rows, Sequences
 from manyheads.text.tokenizer import PADDING, BytePairs, Tokenizer
 from manyheads.text.vocabulary import Vocabulary, train_vocabulary
 
@@ -127,17 +127,29 @@ class Task:
     def batches_per_epoch(self) -> int:
         return self.plan.batches
 
-    def batch(self, step: int, team: Team = ALONE) -> PairBatch:
-        rows, epoch = self.plan.rows(step), step // self.plan.batches
-        rows = np.concatenate(rows) if isinstance(rows, list) else rows
-        sources, targets = self.sources.rows(rows, epoch), self.targets.rows(rows, epoch)
-        count = int(targets.lengths.sum()) + len(rows)
-        mine = list(team.share(range(len(rows))))
-        # All processes compute as many pairs: who has one less gets one along with which there is nothing to learn.
-        short = -(-len(rows) // team.size) - len(mine)
-        batch = pad_pairs(sources.some(mine + [0] * short), targets.some(mine + [0] * short))
-        batch.labels[len(mine) :] = PADDING
-        return replace(batch, count=count)
+    def batch(self, step: int, team: Team = ALONE) -> PairBatch | Parts[PairBatch]:
+        """If the plan is made of packs, their pairs, padded."""
+        if isinstance(self.plan, BatchPlan):
+            rows, epoch = self.plan.rows(step), step // self.plan.batches
+            return share_of(self.sources.rows(rows, epoch), self.targets.rows(rows, epoch), team)
+        if team.size > 1:  # each must compute as many parts as the others: one
+            rows, epoch = np.concatenate(self.plan.rows(step)), step // self.plan.batches
+            return share_of(self.sources.rows(rows, epoch), self.targets.rows(rows, epoch), team)
+        parts = [part for pair in self.pieces(step) for part in pad_in_parts(*pair, max(self.plan.room[:2]))]
+        return Parts(parts, sum(part.count for part in parts))
+
+    def packs(self, step: int) -> Parts[PackedPairs]:
+        assert isinstance(self.plan, PackPlan)
+        pieces, longest = list(self.pieces(step)), self.recipe.data.max_length + 1
+        count = sum(int(targets.lengths.sum()) + len(targets.lengths) for _, targets in pieces)
+        return Parts([pack_pairs(*pair, self.plan.room, longest) for pair in pieces], count)
+
+    def pieces(self, step: int) -> Iterator[tuple[Rows, Rows]]:
+        """Sources and targets of each pack of a step."""
+        assert isinstance(self.plan, PackPlan)
+        room, epoch = self.plan.room, step // self.plan.batches
+        for rows in self.plan.rows(step):
+            yield self.sources.rows(rows, epoch, room.source), self.targets.rows(rows, epoch, room.target)
 
     def hastened(self) -> AbstractContextManager[None]:
         return employed((self.sources, self.targets))
@@ -147,17 +159,6 @@ class Task:
 
     def compiled_loss(self) -> PairLoss:
         return self.summed_loss.compiled()
-
-    def packs(self, step: int) -> Packs:
-        """The batch of a step, packed, if the plan is made of packs."""
-        assert isinstance(self.plan, PackPlan)
-        epoch, packs, count = step // self.plan.batches, [], 0
-        for rows in self.plan.rows(step):
-            sources = self.sources.rows(rows, epoch, self.plan.room.source)
-            targets = self.targets.rows(rows, epoch, self.plan.room.target)
-            packs.append(pack_pairs(sources, targets, self.plan.room, self.recipe.data.max_length + 1))
-            count += int(targets.lengths.sum()) + len(rows)
-        return Packs(packs, count)
 
     def settle(self, model: nn.Module) -> Recipe:
         """With the attention that aligns best, unless the recipe names one."""
@@ -188,6 +189,17 @@ class Task:
         scores = score_outputs(pairs, outputs, symbols=self.vocabulary.target.kind == "symbols")
         samples = [Sample(*pair, output) for pair, output in zip(pairs[:SAMPLES], outputs, strict=False)]
         return Validation(chosen_by(scores), metrics | reported(scores), samples)
+
+
+def share_of(sources: Rows, targets: Rows, team: Team) -> PairBatch:
+    """A process' share of pairs, padded."""
+    pairs = len(targets.lengths)
+    mine = list(team.share(range(pairs)))
+    # All processes compute as many pairs: who has one less gets one along with which there is nothing to learn.
+    short = -(-pairs // team.size) - len(mine)
+    batch = pad_pairs(sources.some(mine + [0] * short), targets.some(mine + [0] * short))
+    batch.labels[len(mine) :] = PADDING
+    return replace(batch, count=int(targets.lengths.sum()) + pairs)
 
 
 def learn_vocabulary(recipe: Recipe, sources: Lines, targets: Lines) -> Vocabulary:

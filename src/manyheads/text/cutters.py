@@ -44,9 +44,14 @@ class Cutters:
         }  # fmt: skip
         line = json.dumps(told).encode() + b"\n"
         # In a session of their own: Ctrl-C is for us, who still want batches until the run is saved.
-        self.processes = [start_process(__name__, start_new_session=True) for _ in range(processes)]
-        for process in self.processes:
-            send(process, line)
+        self.processes: list[subprocess.Popen[bytes]] = []
+        try:
+            for _ in range(processes):
+                self.processes.append(start_process(__name__, start_new_session=True))
+                send(self.processes[-1], line)
+        except BaseException:
+            self.dismiss()
+            raise
 
     def __call__(self, rows: Ids, epoch: int) -> Rows:
         busy = self.processes[: max(1, len(rows) // WORTH_SENDING)]

@@ -170,7 +170,7 @@ class Recut:
         self.stored, self.dropout, self.most = stored, dropout, most
         self.cut: Callable[[Ids, int], Rows] = self.cut_here
         tried = np.linspace(0, len(stored) - 1, min(TRIED, len(stored))).astype(np.int64)
-        longer = self.rows(tried, 0).lengths.sum() / max(1, stored.lengths[tried].sum())
+        longer = max(1.0, self.rows(tried, 0).lengths.sum() / max(1, stored.lengths[tried].sum()))
         # A batch is planned for sentences of this length. Some will be longer, some shorter.
         self.lengths = np.ceil(stored.lengths * longer).astype(np.int32)
 

@@ -1,17 +1,19 @@
-"""Packs: batches of one fixed size, sentence after sentence in random order, as a function of (seed, epoch, step) alone.
+"""Parts: batches of one fixed size, sentence after sentence in random order, as a function of (seed, epoch, step) alone.
 
 Nothing is sorted by length, so a pack is a fair sample of the corpus; and nothing is padded but the last few places. The
 sides of a pack have sizes in the proportion in which the sides of the corpus have tokens: then both are nearly full.
 
-Every epoch has as many packs as the first. If an order of the pairs takes more, another one is drawn; if it takes less,
-the fullest packs are halved.
+Every epoch has as many packs, a few more than the first ones take. If an order of the pairs takes less, those with most pairs are
+halved; if it takes more, another one is drawn.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
+from manyheads.errors import InputError
 from manyheads.text.turns import Numbers, Turns, Weighted, generator
 
 __all__ = ["PackPlan", "Room"]
@@ -20,9 +22,10 @@ ALIGNED = 64
 """Sizes are multiples of this: tiles of a GPU's matrix units are full."""
 
 SLACK = 400
-"""One pack in so many more than the first epoch takes: hardly ever must an order be drawn again."""
+"""One pack in so many more than the first orders take: hardly ever must one be drawn again."""
 
-TRIES = 50
+FIRST, TRIES = 8, 50
+"""Orders that tell how many packs there are, and that are drawn before an epoch is given up."""
 
 
 class Room(NamedTuple):
@@ -46,15 +49,16 @@ class PackPlan:
         self, sources: Numbers, targets: Numbers, tokens: int, seed: int,
         corpora: Sequence[Weighted] | None = None, parts: int = 1,
     ) -> None:  # fmt: skip
-        self.sources, self.targets, self.seed, self.parts = sources, targets, seed, parts
+        self.sources, self.targets, self.seed = sources, targets, seed
         self.turns = Turns(sources, targets, seed, corpora)
-        self.room = room_for(sources, targets, -(-tokens // parts))
-        self.first = self.draw(0)
-        packs = len(self.first[1]) - 1
-        self.packs = min(len(self.first[0]), packs + packs // SLACK)
-        self.first = self.first[0], halved(self.first[1], self.packs)
-        self.batches = -(-self.packs // parts)  # in an epoch
-        self.drawn = (0, *self.first)
+        longest = int(sources.max(initial=1)), int(targets.max(initial=1))
+        self.parts = max(1, min(parts, tokens // max(longest)))  # each has room for any sentence
+        first = self.turns.of(0)[0]
+        self.room = room_for(sources[first], targets[first], -(-tokens // self.parts), longest)
+        packs = max(len(cuts) - 1 for _, cuts in islice(self.draws(0), FIRST))
+        self.packs = min(len(first), packs + packs // SLACK)
+        self.batches = -(-self.packs // self.parts)  # in an epoch
+        self.drawn = (0, *self.epoch(0))
 
     def rows(self, step: int) -> list[Numbers]:
         """The pairs of each pack of a step, counted from 0. The last step of an epoch may have packs without any."""
@@ -67,27 +71,32 @@ class PackPlan:
 
     def epoch(self, epoch: int) -> tuple[Numbers, Numbers]:
         """(the pairs in a random order, where it is cut)"""
-        for attempt in range(TRIES):
-            order, cuts = self.draw(epoch, attempt)
+        for order, cuts in islice(self.draws(epoch), TRIES):
             if len(cuts) - 1 <= self.packs:
                 return order, halved(cuts, self.packs)
-        return self.first
+        raise InputError(
+            f"sentences could not be packed into {self.packs:,} batches of {self.room.source:,} and {self.room.target:,} tokens",
+            hint="a larger train.tokens, or train.fast=off",
+        )
 
-    def draw(self, epoch: int, attempt: int = 0) -> tuple[Numbers, Numbers]:
+    def draws(self, epoch: int) -> Iterator[tuple[Numbers, Numbers]]:
+        """Random orders of an epoch's pairs, and where each is cut."""
         random = generator(self.seed, epoch, "packs")
         rows = self.turns.of(epoch)[0].astype(np.int32)
-        for _ in range(attempt + 1):
+        while True:
             random.shuffle(rows)
-        return rows, fill(self.sources[rows], self.targets[rows], self.room)
+            yield rows.copy(), fill(self.sources[rows], self.targets[rows], self.room)
 
 
-def room_for(sources: Numbers, targets: Numbers, tokens: int) -> Room:
-    """The side of which there is more has room for `tokens`, and for the longest sentence in any case."""
+def room_for(sources: Numbers, targets: Numbers, tokens: int, longest: tuple[int, int]) -> Room:
+    """The side of which there is more has room for `tokens`, and both have for the longest sentence."""
     totals = int(sources.sum()), int(targets.sum())
     most = max(1, *totals)
+    # So that the last pack of an epoch is as full as the others: what there is, shared out among as many packs as it takes.
+    tokens = min(tokens, int(1.005 * most / -(-most // tokens) + most / max(1, len(sources))))
     source, target = (
-        min(aligned(total), max(aligned(tokens * total / most), aligned(int(lengths.max(initial=1)))))
-        for total, lengths in zip(totals, (sources, targets), strict=True)
+        max(aligned(min(total, tokens * total / most)), aligned(room))
+        for total, room in zip(totals, longest, strict=True)
     )
     pairs = min(len(sources), 8 + int(1.2 * len(sources) * max(source, target) / most))
     return Room(source, target, max(1, pairs))

@@ -54,7 +54,7 @@ class Rows(NamedTuple):
     starts: Ids
     lengths: Ids
 
-    def some(self, rows: Sequence[int]) -> "Rows":
+    def some(self, rows: Sequence[int] | Ids) -> "Rows":
         return Rows(self.ids, self.starts[list(rows)], self.lengths[list(rows)])
 
     def padded(self, before: int | None = None, after: int | None = None) -> Int[np.ndarray, "B T"]:
@@ -72,10 +72,12 @@ class Rows(NamedTuple):
         return out
 
     def packed(
-        self, tokens: int, sequences: int, after: int
+        self, tokens: int, sequences: int, padding: int, longest: int, after: int
     ) -> tuple[Int[np.ndarray, " N"], Int[np.ndarray, " starts"]]:
-        """(one after the other, `after` behind each, then 0 up to `tokens`; where each starts). Behind the sequences stand
-        empty ones, up to the given number, and a last one of zeros."""
+        """(one after the other, `after` behind each, then 0 up to `tokens`; where each starts, and at last `tokens`).
+
+        Behind the sequences stand empty ones, up to the given number, and then so many of padding, none longer than `longest`.
+        """
         lengths = self.lengths + 1
         ends = np.cumsum(lengths)
         total = int(ends[-1]) if len(ends) else 0
@@ -85,8 +87,9 @@ class Rows(NamedTuple):
         where = np.repeat(self.starts, lengths) + within
         out[:total][~last] = self.ids[where[~last]]
         out[:total][last] = after
-        offsets = np.full(sequences + 2, total, np.int32)
-        offsets[0], offsets[1 : len(ends) + 1], offsets[-1] = 0, ends, tokens
+        offsets = np.full(sequences + padding + 1, total, np.int32)
+        offsets[0], offsets[1 : len(ends) + 1] = 0, ends
+        offsets[sequences + 1 :] = np.minimum(total + longest * np.arange(1, padding + 1), tokens)
         return out, offsets
 
 

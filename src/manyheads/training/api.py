@@ -157,7 +157,8 @@ def train_in(
         introduce(session)
         if base and not going_on:
             judge_base(session)
-        ending = fit(session, stop)
+        with machine.chosen():
+            ending = fit(session, stop)
     if ending.reason != "stopped":
         return conclude(session, ending, asked(recipe))
     step = state.progress.step
@@ -194,7 +195,7 @@ def enough_memory() -> Iterator[None]:
             raise
         raise TrainingError(
             f"there is not enough memory: {str(error).splitlines()[0][:160] if str(error) else 'none left'}",
-            hint="train.accumulate=2 computes each batch in two parts; a smaller train.tokens makes it smaller",
+            hint="for a new run: train.accumulate=2 computes each batch in two parts, a smaller train.tokens makes it smaller",
         ) from None
 
 
@@ -209,6 +210,12 @@ def go_on(session: Session, changed: bool) -> bool:
     session.state.restore(newest)
     progress = session.state.progress
     session.task.arrange(progress.packed)
+    if session.config.fast == "on" and not (progress.packed and can_graph(session.machine, team)):
+        raise OptionError(
+            f"train.fast = 'on' goes on where a run that began with it can, got a run of {'packs' if progress.packed else 'padded batches'} "
+            f"on {session.machine}",
+            hint="train.fast=auto goes on with its batches",
+        )
     torch.set_num_threads(progress.threads)
     session.show.say(f"going on from step {progress.step:,}")
     check_data(session, changed)

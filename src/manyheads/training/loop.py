@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from manyheads.errors import TrainingError
+from manyheads.errors import TrainingError, first_line
 from manyheads.modelfolder import MODEL, dump_weights
 from manyheads.recipe import TrainConfig
 from manyheads.storage import is_whole
@@ -101,7 +101,7 @@ def fit(session: Session, stop: StopRequest) -> Ending:
 def batches(session: Session, make: Callable[[int], Batch], last: int) -> Iterator[Batch]:
     """Those of the steps that come, made ahead. For a GPU, in memory that it copies from by itself."""
     first, device = session.state.progress.step, session.machine.device
-    if device.type != "cuda":
+    if device.type != "cuda" or first >= last:
         yield from prefetch(make, first, last)
         return
 
@@ -117,15 +117,16 @@ def choose_steps(session: Session, steps: int) -> tuple[Steps, Callable[[int], B
     """(what computes an update, what makes the batch of a step), for so many steps."""
     task, state, machine, team = session.task, session.state, session.machine, session.team
     since = state.progress.data_since
-    fast = state.progress.packed and session.config.fast != "off" and steps > 0 and can_graph(machine, team)
-    if fast and (graphed := record(session)):
+    alone = state.progress.packed and steps > 0 and can_graph(machine, team)
+    if alone and session.config.fast != "off" and (graphed := record(session)):
         return graphed, lambda step: task.packs(step - since)
     eager = EagerSteps(state, session.config, machine, task.loss, team)
     if team.size > 1 and not state.sharded:
         # After the first backward pass of a process, DistributedDataParallel exchanges gradients in another order; a run that
         # goes on would round its sums otherwise than one that was never stopped.
         eager.rehearse(task.batch(0, team))
-    return eager, lambda step: task.batch(step - since, team)
+    packed = state.progress.packed and can_graph(machine, team)
+    return eager, (lambda step: task.packs(step - since)) if packed else lambda step: task.batch(step - since, team)
 
 
 def record(session: Session) -> GraphedSteps | None:
@@ -135,13 +136,14 @@ def record(session: Session) -> GraphedSteps | None:
         steps = GraphedSteps(
             session.state, session.config, session.machine, session.task.compiled_loss(), session.task.packs(0)
         )
-    except torch.OutOfMemoryError:
+    except (torch.OutOfMemoryError, TrainingError):
         raise
     except Exception as error:  # compilers fail in many ways: without one, training is slower, not impossible
-        session.show.say(
-            f"could not compile, going on without: {type(error).__name__}: {str(error).splitlines()[0][:200]}"
-        )
+        session.show.say(f"could not compile, going on without: {first_line(error)}")
         session.state.optimizer.zero_grad(set_to_none=True)
+        if session.state.progress.step == 0:  # a run that has not begun may as well have padded batches
+            session.state.progress.packed = 0
+            session.task.arrange(0)
         return None
     session.state.progress.compile_seconds += steps.compile_seconds
     session.log.write("compiled", step=session.state.progress.step, seconds=round(steps.compile_seconds, 1))

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from manyheads.errors import TrainingError, first_line
 from manyheads.machine import Machine
 from manyheads.models.parts import Embed
 from manyheads.nn import DecoderBlock, EncoderBlock
@@ -36,8 +37,8 @@ WARM_UP = 3
 """Passes before a graph is recorded: libraries choose their kernels in the first ones."""
 
 COMPILED = (EncoderBlock, DecoderBlock, Embed)
-"""Blocks of a kind share their code: compiling one is compiling all. The tables of words are not among them: a compiler adds up their
-gradients in whatever order the GPU comes to them, PyTorch's own kernel in one order."""
+"""Blocks of a kind share their code: compiling one is compiling all. What looks up words or positions in a table is not compiled: a
+compiler adds up a table's gradients in whatever order the GPU comes to them, PyTorch's own kernel in one order."""
 
 
 class Steps(Protocol):
@@ -123,9 +124,15 @@ class GraphedSteps:
                 self.state.optimizer.zero_grad(set_to_none=True)
         torch.cuda.current_stream().wait_stream(beside)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            loss = self.learn()
-            norm, skipped = self.advance()
+        try:
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                loss = self.learn()
+                norm, skipped = self.advance()
+        except RuntimeError as error:  # the device is left in the middle of a recording: nothing can go on from here
+            raise TrainingError(
+                f"an update could not be recorded as a CUDA graph: {first_line(error.__context__ or error)}",
+                hint="the same command with --resume --set train.fast=off does without; if memory is short, train.accumulate=2",
+            ) from error
         return graph, (loss, norm, skipped)
 
     def learn(self) -> Tensor:
@@ -139,11 +146,15 @@ class GraphedSteps:
         return total
 
 
+def has_table(module: nn.Module) -> bool:
+    return any(isinstance(part, nn.Embedding) for part in module.modules())
+
+
 @contextmanager
 def compiled_blocks(model: nn.Module) -> Iterator[None]:
     """While this lasts, blocks are compiled, each kind once. What is recorded stays so; who calls them later finds them as they
     were: sentences of any length would be compiled anew."""
-    blocks = [module for module in model.modules() if isinstance(module, COMPILED)]
+    blocks = [module for module in model.modules() if isinstance(module, COMPILED) and not has_table(module)]
     for block in blocks:
         block.compile(dynamic=False)
     try:

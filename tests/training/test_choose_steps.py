@@ -1,0 +1,73 @@
+"""What happens when an update cannot be recorded. No GPU is needed to fail."""
+
+import json
+
+import pytest
+import torch
+
+import manyheads
+from manyheads.errors import TrainingError
+from manyheads.training import api, loop
+from training.corpus import TINY, write_pairs
+
+
+@pytest.fixture
+def train(tmp_path, monkeypatch):
+    """A run that believes to be on a GPU until it records."""
+    data = write_pairs(tmp_path / "train.tsv", 200), write_pairs(tmp_path / "dev.tsv", 20, seed=1)
+
+    def train(graphed, **options):
+        monkeypatch.setattr(loop, "GraphedSteps", graphed)
+        changes = {**TINY, "train.steps": 6, "train.validate_every": 3, "train.fast": "on", **options}
+        with monkeypatch.context() as patch:
+            patch.setattr(loop, "can_graph", lambda machine, team: True)
+            patch.setattr(api, "can_graph", lambda machine, team: True)
+            return manyheads.train(
+                "tiny", train=data[0], dev=data[1], out=tmp_path / "run", changes=changes, device="cpu"
+            )
+
+    return train
+
+
+def raises(error):
+    def graphed(*_):
+        raise error
+
+    return graphed
+
+
+def test_without_a_compiler_training_goes_on_padded(train, tmp_path, capsys):
+    done = train(raises(RuntimeError("Failed to find C compiler.\nPlease specify via CC")))
+    said = capsys.readouterr().err
+    assert "could not compile, going on without: RuntimeError: Failed to find C compiler." in said
+    assert done.steps == 6
+    newest = sorted((tmp_path / "run" / "checkpoints").iterdir())[-1]
+    assert json.loads((newest / "state.json").read_text())["packed"] == 0
+
+
+@pytest.mark.parametrize(
+    "error", [TrainingError("an update could not be recorded"), torch.OutOfMemoryError("CUDA out of memory")]
+)
+def test_what_leaves_the_device_in_disorder_ends_the_run(train, error):
+    with pytest.raises(TrainingError, match=r"could not be recorded|not enough memory"):
+        train(raises(error))
+
+
+def test_what_is_recorded_gets_packs(train, tmp_path):
+    seen = []
+
+    class Recorded:
+        compile_seconds = 1.5
+
+        def __init__(self, state, config, machine, loss, example):
+            seen.append(example)
+
+        def __call__(self, batch, step, rate):
+            seen.append(batch)
+            return torch.ones(()), torch.ones(()), torch.zeros(())
+
+    train(Recorded)
+    shapes = {tuple(tuple(t.shape) for t in part.tensors()) for batch in seen for part in batch.parts}
+    assert len(seen) == 7
+    assert len(shapes) == 1
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["compile_seconds"] == 1.5
