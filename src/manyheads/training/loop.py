@@ -5,7 +5,6 @@ bit for bit, on the same machine with as many threads.
 """
 
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -21,6 +20,7 @@ from manyheads.storage import is_whole
 from manyheads.tasks.task import Batch, Validation
 from manyheads.training.average import mean_weights
 from manyheads.training.checkpoints import Checkpoints
+from manyheads.training.meter import Meter, Reading
 from manyheads.training.prefetch import prefetch
 from manyheads.training.schedule import rate_at
 from manyheads.training.session import Session
@@ -65,7 +65,7 @@ def fit(session: Session, stop: StopRequest) -> Ending:
     save_every = config.save_every or validate_every
     keep = max(config.keep, config.average)
     checkpoints = Checkpoints(session.run.checkpoints, show.say, every=save_every, keep=keep)
-    meter = Meter(session)
+    meter = Meter(state.progress, session.machine.device, team)
     state.model.train()
     ending = Ending("patience" if out_of_patience(state, config) else "finished")
     last_step = steps if ending.reason == "finished" else 0
@@ -81,8 +81,10 @@ def fit(session: Session, stop: StopRequest) -> Ending:
 
         last, signal = step == steps, team.loudest(stop.number or 0)
         if step % LOG_EVERY == 0 or last:
-            log_step(session, meter, step, rate)
+            meter.send(step, rate)
+            log_readings(session, meter, all_of_them=last)
         if step % validate_every == 0 or last:
+            meter.send(step, rate)
             validate(session, meter)
         if out_of_patience(state, config):
             ending = Ending("patience")
@@ -154,67 +156,22 @@ def out_of_patience(state: State, config: TrainConfig) -> bool:
     return bool(config.patience) and state.progress.waited >= config.patience
 
 
-class Meter:
-    """Loss, speed and skipped updates since they were last asked for. On a GPU nothing waits until then."""
-
-    def __init__(self, session: Session) -> None:
-        self.progress, self.device, self.team = session.state.progress, session.machine.device, session.team
-        self.loss, self.norm, self.speed = float("nan"), float("nan"), 0.0
-        self.reset()
-        self.began: float | None = None
-
-    def reset(self) -> None:
-        self.losses: list[Tensor] = []
-        self.norms: list[Tensor] = []
-        self.skips: list[Tensor] = []
-        self.tokens, self.spent = 0, 0.0
-
-    def resume(self) -> None:
-        """What follows is training."""
-        if self.began is None:
-            self.began = time.monotonic()
-
-    def add(self, tokens: int, loss: Tensor, norm: Tensor, skipped: Tensor) -> None:
-        self.losses.append(loss)
-        self.norms.append(norm)
-        self.skips.append(skipped)
-        self.tokens += tokens
-        self.progress.tokens += tokens
-
-    def pause(self) -> None:
-        """What follows is not training."""
-        if self.began is not None:
-            if self.device.type == "cuda":
-                torch.cuda.synchronize(self.device)
-            passed = time.monotonic() - self.began
-            self.spent += passed
-            self.progress.seconds += passed
-            self.began = None
-
-    def read(self) -> None:
-        if not self.losses:
-            return
-        self.pause()
-        skips = torch.stack(self.skips)
-        losses = self.team.gather(torch.stack(self.losses).mean().item())
-        self.loss, self.norm = sum(losses) / len(losses), torch.stack(self.norms).mean().item()
-        self.speed = self.tokens / max(1e-9, self.spent)
-        in_a_row = int(skips.sum().item())
-        self.progress.skipped = self.progress.skipped + in_a_row if in_a_row == len(skips) else in_a_row
-        self.reset()
+def log_readings(session: Session, meter: Meter, *, all_of_them: bool) -> None:
+    for reading in meter.readings(all_of_them=all_of_them):
+        session.log.write(
+            "step", step=reading.step, loss=reading.loss, rate=reading.rate, gradient_norm=reading.norm,
+            tokens_per_second=round(reading.speed), tokens=reading.tokens, seconds=round(reading.seconds, 3),
+        )  # fmt: skip
+        session.show.figures(reading.loss, reading.speed)
+        watch(meter.progress, reading)
 
 
-def log_step(session: Session, meter: Meter, step: int, rate: float) -> None:
-    meter.read()
-    session.log.write(
-        "step", step=step, loss=meter.loss, rate=rate, gradient_norm=meter.norm, tokens_per_second=round(meter.speed),
-        tokens=meter.progress.tokens, seconds=round(meter.progress.seconds, 3),
-    )  # fmt: skip
-    session.show.figures(meter.loss, meter.speed)
-    watch_loss(meter.progress, meter.loss, step)
-    if meter.progress.skipped >= MOST_SKIPPED:
+def watch(progress: Progress, reading: Reading) -> None:
+    """A run that will not come back is ended."""
+    watch_loss(progress, reading.loss, reading.step)
+    if progress.skipped >= MOST_SKIPPED:
         raise TrainingError(
-            f"training diverged: the gradient was not finite {meter.progress.skipped} times in a row before step {step}",
+            f"training diverged: the gradient was not finite {progress.skipped} times in a row before step {reading.step}",
             hint="a lower train.rate, or a longer train.warmup; what was saved has finite weights",
         )
 
@@ -233,7 +190,8 @@ def watch_loss(progress: Progress, loss: float, step: int) -> None:
 
 def validate(session: Session, meter: Meter) -> None:
     """Score the model; the best so far becomes the run's model."""
-    meter.read()
+    meter.pause()
+    log_readings(session, meter, all_of_them=True)
     session.show.doing("scoring")
     state, progress = session.state, session.state.progress
     model = state.best_model()
@@ -275,6 +233,7 @@ def log_validation(session: Session, event: str, validation: Validation, best: b
 def save(session: Session, meter: Meter, checkpoints: Checkpoints) -> None:
     session.show.doing("saving")
     meter.pause()
+    log_readings(session, meter, all_of_them=True)  # what is saved knows of all that was
     state, team = session.state, session.team
     contents = state.contents() if team.first or state.sharded else {}
     team.together(lambda: checkpoints.save(state.progress.step, contents))

@@ -1,0 +1,177 @@
+"""Loss, gradient and speed of the last few steps, without waiting for them.
+
+On a GPU the numbers of some steps travel to the host while the next ones are computed, and are read when they have arrived, or at the
+latest when those of the next few are sent: so the host is ahead of the GPU, but never far. Time is what the GPU's own events say.
+"""
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from manyheads.team import Team
+from manyheads.training.state import Progress
+
+__all__ = ["Meter", "Reading"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What some steps were like.
+
+    step, tokens, seconds   at the end of them, of the whole run
+    speed                   target tokens a second
+    """
+
+    step: int
+    rate: float
+    loss: float
+    norm: float
+    speed: float
+    tokens: int
+    seconds: float
+
+
+@dataclass
+class Window:
+    """Some steps, of which nothing is known yet on the host.
+
+    numbers   of each step its loss, its gradient's norm, and 1 if it was skipped
+    tokens    of these steps
+    spent     seconds, as far as they are counted; of the laps they are still to be
+    """
+
+    numbers: list[Float[Tensor, "3"]] = field(default_factory=list)
+    tokens: int = 0
+    spent: float = 0.0
+    laps: list[tuple[Any, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A window whose numbers are on their way. `total` are the tokens of the run at its end."""
+
+    window: Window
+    step: int
+    rate: float
+    total: int
+    numbers: Float[Tensor, "steps 3"]
+    arrived: Any
+
+
+class Clock(Protocol):
+    def now(self) -> Any: ...
+
+    def reached(self, moment: Any) -> bool: ...
+
+    def wait(self, moment: Any) -> None: ...
+
+    def between(self, start: Any, end: Any) -> float: ...
+
+
+class HostClock:
+    """Everything is done when it is called."""
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def reached(self, moment: float) -> bool:
+        return True
+
+    def wait(self, moment: float) -> None: ...
+
+    def between(self, start: float, end: float) -> float:
+        return end - start
+
+
+class DeviceClock:
+    """Moments are events: they happen when the GPU comes to them."""
+
+    def now(self) -> torch.cuda.Event:
+        moment = torch.cuda.Event(enable_timing=True)
+        moment.record()
+        return moment
+
+    def reached(self, moment: torch.cuda.Event) -> bool:
+        return moment.query()
+
+    def wait(self, moment: torch.cuda.Event) -> None:
+        moment.synchronize()
+
+    def between(self, start: torch.cuda.Event, end: torch.cuda.Event) -> float:
+        end.synchronize()
+        return start.elapsed_time(end) / 1000
+
+
+class Meter:
+    """
+    loss, speed   as they were last read
+    """
+
+    def __init__(self, progress: Progress, device: torch.device, team: Team) -> None:
+        self.progress, self.device, self.team = progress, device, team
+        self.clock: Clock = DeviceClock() if device.type == "cuda" else HostClock()
+        self.loss, self.speed = float("nan"), 0.0
+        self.window, self.sent, self.began = Window(), deque[Sent](), None
+
+    def resume(self) -> None:
+        """What follows is training."""
+        if self.began is None:
+            self.began = self.clock.now()
+
+    def add(self, tokens: int, loss: Tensor, norm: Tensor, skipped: Tensor) -> None:
+        self.window.numbers.append(torch.stack([loss.float(), norm.float(), skipped.float()]))
+        self.window.tokens += tokens
+        self.progress.tokens += tokens
+
+    def pause(self) -> None:
+        """What follows is not training: wait until here, and count the time."""
+        if self.began is None:
+            return
+        self.window.laps.append((self.began, self.clock.now()))
+        self.began = None
+        self.count(self.window)
+
+    def send(self, step: int, rate: float) -> None:
+        """These were some steps; others follow."""
+        if not self.window.numbers:
+            return
+        numbers = torch.stack(self.window.numbers)
+        if self.device.type == "cuda":
+            numbers = torch.empty(numbers.shape, pin_memory=True).copy_(numbers, non_blocking=True)
+        here = self.clock.now()
+        if self.began is not None:
+            self.window.laps.append((self.began, here))
+            self.began = here
+        self.sent.append(Sent(self.window, step, rate, self.progress.tokens, numbers, here))
+        self.window = Window()
+
+    def readings(self, *, all_of_them: bool) -> Iterator[Reading]:
+        """Those that have arrived, and all but the newest; or all. Processes that train together read together, so they wait."""
+        while self.sent and (
+            all_of_them or self.team.size > 1 or len(self.sent) > 1 or self.clock.reached(self.sent[0].arrived)
+        ):
+            yield self.read(self.sent.popleft())
+
+    def read(self, sent: Sent) -> Reading:
+        self.clock.wait(sent.arrived)
+        loss, norm, _ = sent.numbers.mean(0).tolist()
+        losses = self.team.gather(loss)
+        self.loss = sum(losses) / len(losses)
+        skipped = int(sent.numbers[:, 2].sum().item())
+        every = skipped == len(sent.numbers)
+        self.progress.skipped = self.progress.skipped + skipped if every else skipped
+        self.count(sent.window)
+        self.speed = sent.window.tokens / max(1e-9, sent.window.spent)
+        return Reading(sent.step, sent.rate, self.loss, norm, self.speed, sent.total, self.progress.seconds)
+
+    def count(self, window: Window) -> None:
+        passed = sum(self.clock.between(*lap) for lap in window.laps)
+        window.spent += passed
+        window.laps.clear()
+        self.progress.seconds += passed
