@@ -34,7 +34,7 @@ def tsv(folder: str, recipe: str) -> Case:
 
 def multi30k(folder: Path) -> Case:
     parts = ("train", "val", "test_2016_flickr")
-    return Case("small", *([f"{folder / part}.{side}.gz" for side in ("en", "de")] for part in parts))
+    return Case("multi30k", *([f"{folder / part}.{side}.gz" for side in ("en", "de")] for part in parts))
 
 
 def main() -> None:
@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--name", help="of the run and the result")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
-    known = {"cmudict": ("cmudict", "pronounce"), "tatoeba": ("tatoeba", "small")}
+    known = {"cmudict": ("cmudict", "pronounce"), "tatoeba": ("tatoeba", "tatoeba")}
     case = tsv(*known[options.case]) if options.case in known else multi30k(options.data)
     measure(options, case)
 
