@@ -20,7 +20,7 @@ from manyheads.nn import (
     SinusoidalPositions,
     sinusoids,
 )
-from manyheads.nn.residual import make_norm
+from manyheads.nn.norms import make_norm
 from manyheads.nn.unchanged import unchanged
 
 lengths = st.lists(st.integers(1, 9), min_size=1, max_size=5)

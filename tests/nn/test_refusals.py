@@ -20,7 +20,7 @@ from manyheads.nn import (
     packed_attention,
     window_mask,
 )
-from manyheads.nn.residual import make_norm
+from manyheads.nn.norms import make_norm
 
 pytestmark = pytest.mark.plain
 

@@ -9,7 +9,8 @@ The weights of every head can be collected on the way: give a list, and each att
 D model width
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -21,12 +22,15 @@ from manyheads.errors import TensorError
 from manyheads.nn.cache import KeyValue, KeyValueCache
 from manyheads.nn.layout import Layout, Padded
 from manyheads.nn.multihead import MultiHeadAttention
-from manyheads.nn.residual import Layer, Residual
+from manyheads.nn.norms import INNER
+from manyheads.nn.residual import Hidden, Layer, PreNorm, Residual
+from manyheads.nn.stream import begin
+from manyheads.nn.unchanged import unchanged
 
 if TYPE_CHECKING:
     from manyheads.nn.beams import BeamCache, BeamPast
 
-__all__ = ["Decoder", "DecoderBlock", "DecoderCache", "Encoder", "EncoderBlock", "Memory"]
+__all__ = ["Decoder", "DecoderBlock", "DecoderCache", "Encoder", "EncoderBlock", "Memory", "streams"]
 
 Weights = list[Tensor]
 
@@ -58,10 +62,8 @@ class EncoderBlock(nn.Module):
         self.attention, self.feedforward = attention, feedforward
         self.around_attention, self.around_feedforward = residual(), residual()
 
-    def forward(
-        self, x: Float[Tensor, "*batch D"], layout: Layout | None = None, weights: Weights | None = None
-    ) -> Float[Tensor, "*batch D"]:
-        layout = layout or Padded.like(x)
+    def forward(self, x: Hidden, layout: Layout | None = None, weights: Weights | None = None) -> Hidden:
+        layout = layout or Padded.like(cast(Tensor, x))
         attend = partial(collect(self.attention, weights), layout=layout)
         x = self.around_attention(x, attend, layout)
         return self.around_feedforward(x, self.feedforward, layout)
@@ -89,15 +91,15 @@ class DecoderBlock(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "*batch D"],
+        x: Hidden,
         layout: Layout | None,
         memory: Float[Tensor, "*memory D"] | KeyValue,
         memory_layout: Layout | None = None,
         cache: KeyValueCache | None = None,
         weights: Weights | None = None,
         cross_weights: Weights | None = None,
-    ) -> Float[Tensor, "*batch D"]:
-        layout = layout or Padded.like(x, start=0 if cache is None else cache.length)
+    ) -> Hidden:
+        layout = layout or Padded.like(cast(Tensor, x), start=0 if cache is None else cache.length)
         attend = partial(collect(self.attention, weights), layout=layout, cache=cache)
         read = partial(collect(self.cross, cross_weights), memory=memory, layout=layout, memory_layout=memory_layout)
         return self._sublayers(x, attend, read, layout)
@@ -108,27 +110,55 @@ class DecoderBlock(nn.Module):
         """The newest token of each of k beams a sentence, which all read the one memory of their sentence."""
         attend = partial(self.attention.step_beams, layout=layout, past=past)
         read = partial(self.cross, memory=memory, layout=layout, memory_layout=memory_layout)
-        return self._sublayers(x, attend, read, layout)
+        return cast(Tensor, self._sublayers(x, attend, read, layout))
 
-    def _sublayers(self, x: Tensor, attend: Layer, read: Layer, layout: Layout) -> Tensor:
+    def _sublayers(self, x: Hidden, attend: Layer, read: Layer, layout: Layout) -> Hidden:
         x = self.around_attention(x, attend, layout)
         x = self.around_cross(x, read, layout)
         return self.around_feedforward(x, self.feedforward, layout)
 
 
-class Encoder(nn.Module):
-    """Blocks in a row, then a norm (`unchanged` after post-norm blocks, which end on one)."""
+class Stack(nn.Module):
+    """Blocks in a row, then a norm (`unchanged` after post-norm blocks, which end on one).
 
-    def __init__(self, blocks: Iterable[EncoderBlock], norm: Callable[[Tensor], Tensor]) -> None:
+    begin   what hidden states pass in front of the first block: `unchanged`, or inside of `streams`, what makes a stream of them
+    """
+
+    def __init__(self, blocks: Iterable[nn.Module], norm: Callable[[Any], Tensor]) -> None:
         super().__init__()
         self.blocks, self.norm = nn.ModuleList(blocks), norm
+        self.begin: Callable[[Tensor], Hidden] = unchanged
 
+    def can_stream(self) -> bool:
+        """Pre-norm all along, and no sublayer is ever dropped as a whole, which the kernel does not know."""
+        residuals = [module for module in self.modules() if isinstance(module, Residual)]
+        return isinstance(self.norm, INNER) and all(
+            isinstance(around, PreNorm) and isinstance(around.norm, INNER) and around.drop_path is unchanged
+            for around in residuals
+        )
+
+
+@contextmanager
+def streams(model: nn.Module) -> Iterator[None]:
+    """While this lasts, the stacks of a model that can have their sums wait for the norms behind them (stream.py)."""
+    stacks = [module for module in model.modules() if isinstance(module, Stack) and module.can_stream()]
+    for stack in stacks:
+        stack.begin = begin
+    try:
+        yield
+    finally:
+        for stack in stacks:
+            stack.begin = unchanged
+
+
+class Encoder(Stack):
     def forward(
         self, x: Float[Tensor, "*batch D"], layout: Layout, weights: Weights | None = None
     ) -> Float[Tensor, "*batch D"]:
+        hidden = self.begin(x)
         for block in self.blocks:
-            x = block(x, layout, weights)
-        return self.norm(x)
+            hidden = block(hidden, layout, weights)
+        return self.norm(hidden)
 
     def states(
         self, x: Float[Tensor, "*batch D"], layout: Layout, weights: Weights | None = None
@@ -165,13 +195,7 @@ class DecoderCache:
         self.memory_layout = self.memory_layout.select(rows)
 
 
-class Decoder(nn.Module):
-    """Blocks in a row, then a norm (`unchanged` after post-norm blocks, which end on one)."""
-
-    def __init__(self, blocks: Iterable[DecoderBlock], norm: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.blocks, self.norm = nn.ModuleList(blocks), norm
-
+class Decoder(Stack):
     def forward(
         self,
         x: Float[Tensor, "*batch D"],
@@ -183,9 +207,10 @@ class Decoder(nn.Module):
         cross_weights: Weights | None = None,
     ) -> Float[Tensor, "*batch D"]:
         past = cache if cache is not None else [None] * len(self.blocks)
+        hidden = self.begin(x)
         for block, read, seen in zip(self.blocks, memory, past, strict=True):
-            x = block(x, layout, read, memory_layout, seen, weights, cross_weights)
-        return self.norm(x)
+            hidden = block(hidden, layout, read, memory_layout, seen, weights, cross_weights)
+        return self.norm(hidden)
 
     def step_beams(self, x: Float[Tensor, "B k D"], cache: "BeamCache", steps: int) -> Float[Tensor, "B k D"]:
         """The newest token of each of k beams a sentence, which sees the first `steps` steps of what it has written."""

@@ -1,4 +1,6 @@
-"""The kernels of a norm's backward pass (norms.py), in Triton. Nothing here is imported where there is no Triton.
+"""The kernels of a norm and of the sum before it (add_norm.py), in Triton. Nothing here is imported where there is no Triton.
+
+What may be missing is given as None: code for it is then not made.
 
 N tokens · D width, a power of 2 or masked up to one
 """
@@ -6,28 +8,80 @@ N tokens · D width, a power of 2 or masked up to one
 import triton
 import triton.language as tl
 
-__all__ = ["backward_rows", "sum_partial"]
+__all__ = ["backward_rows", "forward_rows", "sum_partial"]
+
+
+@triton.jit
+def dropped(numbers, seed, row, DROPOUT: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr):
+    """`numbers` (ROWS, WIDTH) of the given rows after dropout. The mask is a function of the seed and of where a number stands, so
+    the backward pass draws it again. One draw decides four neighbours: drawing for each costs more than reading them."""
+    four = row[:, None].to(tl.uint32) * (WIDTH // 4) + tl.arange(0, WIDTH // 4)[None, :].to(tl.uint32)
+    a, b, c, d = tl.randint4x(seed, four)
+    drawn = tl.reshape(tl.join(tl.join(a, b), tl.join(c, d)), [ROWS, WIDTH]).to(tl.uint32, bitcast=True)
+    BOUND: tl.constexpr = int(DROPOUT * 4294967296.0)
+    return tl.where(drawn >= BOUND, numbers * (1.0 / (1.0 - DROPOUT)), 0.0)
+
+
+@triton.jit
+def forward_rows(
+    x, y, seed, weight, bias, total, normed, mean, scale, next_seed,
+    N, D, EPS, DROPOUT: tl.constexpr, CENTRED: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """Each program walks over every so-manieth few rows: total = x + dropout(y), normed = norm(total)."""
+    column = tl.arange(0, WIDTH)
+    inside = column < D
+    weights = tl.load(weight + column, mask=inside, other=0.0).to(tl.float32)
+    if bias is not None:
+        biases = tl.load(bias + column, mask=inside, other=0.0).to(tl.float32)
+    mine = tl.load(seed)
+    for start in range(tl.program_id(0) * ROWS, N, tl.num_programs(0) * ROWS):
+        row = start + tl.arange(0, ROWS)
+        place = row[:, None].to(tl.int64) * D + column[None, :]
+        there = (row < N)[:, None] & inside[None, :]
+        added = tl.load(y + place, mask=there, other=0.0).to(tl.float32)
+        if DROPOUT > 0:
+            added = dropped(added, mine, row, DROPOUT, WIDTH, ROWS)
+        out = tl.load(x + place, mask=there, other=0.0).to(tl.float32) + added
+        tl.store(total + place, out.to(total.dtype.element_ty), mask=there)
+        if CENTRED:
+            middle = tl.sum(out, 1) / D
+            tl.store(mean + row, middle, mask=row < N)
+            out = tl.where(there, out - middle[:, None], 0.0)
+        scales = tl.rsqrt(tl.sum(out * out, 1) / D + EPS)
+        tl.store(scale + row, scales, mask=row < N)
+        out = out * scales[:, None] * weights[None, :]
+        if bias is not None:
+            out += biases[None, :]
+        tl.store(normed + place, out.to(normed.dtype.element_ty), mask=there)
+    if tl.program_id(0) == 0:
+        tl.store(next_seed, mine + 1)
 
 
 @triton.jit
 def backward_rows(
-    gradient, x, mean, scale, weight, dx, partial,
-    N, D, CENTRED: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr,
+    gradient, total_gradient, total, mean, scale, weight, seed, dx, dy, partial,
+    N, D, DROPOUT: tl.constexpr, CENTRED: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Each program walks over every so-manieth few rows: dx of each; of the weight's and bias' gradients the sum over its own."""
+    """Of each row dx, and from it dy; of the weight's and bias' gradients the sum over a program's own rows.
+
+    gradient        of what the norm gave
+    total_gradient  of the sum itself, or None
+    dy              None if nothing was added
+    """
     column = tl.arange(0, WIDTH)
     inside = column < D
     weights = tl.load(weight + column, mask=inside, other=0.0).to(tl.float32)
     # A row of sums for each row of the tile, added up at the end: warps need not wait for each other before.
     weight_sum = tl.zeros([ROWS, WIDTH], tl.float32)
     bias_sum = tl.zeros([ROWS, WIDTH], tl.float32)
-    programs = tl.num_programs(0)
-    for start in range(tl.program_id(0) * ROWS, N, programs * ROWS):
+    if DROPOUT > 0:
+        mine = tl.load(seed)
+    for start in range(tl.program_id(0) * ROWS, N, tl.num_programs(0) * ROWS):
         row = start + tl.arange(0, ROWS)
         place = row[:, None].to(tl.int64) * D + column[None, :]
         there = (row < N)[:, None] & inside[None, :]
         wanted = tl.load(gradient + place, mask=there, other=0.0).to(tl.float32)
-        normed = tl.load(x + place, mask=there, other=0.0).to(tl.float32)
+        normed = tl.load(total + place, mask=there, other=0.0).to(tl.float32)
         scales = tl.load(scale + row, mask=row < N, other=0.0)
         if CENTRED:
             normed = normed - tl.load(mean + row, mask=row < N, other=0.0)[:, None]
@@ -39,7 +93,14 @@ def backward_rows(
         change = push - normed * along[:, None]
         if CENTRED:
             change = change - (tl.sum(push, 1) / D)[:, None]
-        tl.store(dx + place, (change * scales[:, None]).to(dx.dtype.element_ty), mask=there)
+        change = change * scales[:, None]
+        if total_gradient is not None:
+            change += tl.load(total_gradient + place, mask=there, other=0.0).to(tl.float32)
+        tl.store(dx + place, change.to(dx.dtype.element_ty), mask=there)
+        if dy is not None:
+            if DROPOUT > 0:
+                change = dropped(change, mine, row, DROPOUT, WIDTH, ROWS)
+            tl.store(dy + place, change.to(dy.dtype.element_ty), mask=there)
     tl.store(partial + tl.program_id(0) * 2 * D + column, tl.sum(weight_sum, 0), mask=inside)
     tl.store(partial + tl.program_id(0) * 2 * D + D + column, tl.sum(bias_sum, 0), mask=inside)
 

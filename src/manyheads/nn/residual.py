@@ -2,6 +2,8 @@
 
 PreNorm    x + drop(layer(norm(x)))    most later models: deep stacks train without care
 PostNorm   norm(x + drop(layer(x)))    the paper
+
+A pre-norm sublayer that is given a stream leaves its sum to the next one (stream.py).
 """
 
 from collections.abc import Callable
@@ -12,11 +14,13 @@ from torch import Tensor, nn
 
 from manyheads.nn.checks import check_probability
 from manyheads.nn.layout import Layout
-from manyheads.nn.unchanged import Dropout, unchanged
+from manyheads.nn.stream import Stream, flow
+from manyheads.nn.unchanged import Dropout, share_dropped, unchanged
 
 __all__ = ["DropPath", "PostNorm", "PreNorm", "Residual"]
 
 Layer = Callable[[Tensor], Tensor]
+Hidden = Float[Tensor, "*batch D"] | Stream
 
 
 class DropPath(nn.Module):
@@ -51,7 +55,10 @@ class Residual(nn.Module):
 
 
 class PreNorm(Residual):
-    def forward(self, x: Float[Tensor, "*batch D"], layer: Layer, layout: Layout) -> Float[Tensor, "*batch D"]:
+    def forward(self, x: Hidden, layer: Layer, layout: Layout) -> Hidden:
+        if isinstance(x, Stream):
+            (x, seed, *_), y = flow(x, self.norm)
+            return Stream(x, seed, layer(y), share_dropped(self.dropout))
         return self._add(x, layer(self.norm(x)), layout)
 
 

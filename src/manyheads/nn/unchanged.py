@@ -4,11 +4,13 @@ Small models on a fast GPU wait for Python. Calling a module costs 2 µs, so a p
 not an `nn.Identity`; and a dropout that drops nothing asks nobody.
 """
 
+from collections.abc import Callable
+
 from torch import Tensor, nn
 
 from manyheads.nn.checks import check_probability
 
-__all__ = ["Dropout", "unchanged"]
+__all__ = ["Dropout", "share_dropped", "unchanged"]
 
 
 def unchanged(x: Tensor, *_: object) -> Tensor:
@@ -23,3 +25,8 @@ class Dropout(nn.Dropout):
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002
         return super().forward(input) if self.training else input
+
+
+def share_dropped(dropout: Callable[[Tensor], Tensor]) -> float:
+    """By a `Dropout` as it is now, or by what stands in its place."""
+    return dropout.p if isinstance(dropout, Dropout) and dropout.training else 0.0

@@ -20,6 +20,7 @@ from manyheads.errors import TrainingError, first_line
 from manyheads.machine import Machine
 from manyheads.models.parts import Embed
 from manyheads.nn import DecoderBlock, EncoderBlock
+from manyheads.nn.blocks import streams
 from manyheads.recipe import TrainConfig
 from manyheads.tasks.task import Batch
 from manyheads.team import ALONE, Team
@@ -99,7 +100,7 @@ class GraphedSteps:
         self.parts: list[Any] = list(example.to(machine.device).split(config.accumulate))
         self.weight = torch.zeros((), device=machine.device)  # of a token: 1 / count
         self.advance = choose_update(state.optimizer, state.parameters, state.average, config.clip)
-        with compiled_blocks(state.model):
+        with streams(state.model), compiled_blocks(state.model):
             self.graph, self.report = self.record()
         torch.cuda.synchronize(machine.device)
         self.compile_seconds = time.monotonic() - began
