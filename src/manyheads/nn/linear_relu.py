@@ -1,23 +1,33 @@
 """max(0, x·Wᵀ + b) as one matrix product: bias and maximum are applied to what it gives before that is written to memory.
 
+On the way back, what the maximum lets through is written and added up for the bias in one pass (relu_kernels.py).
+
 N tokens · D width · F hidden width
 """
 
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from manyheads.nn.add_norm import half_of
+
 __all__ = ["linear_relu"]
+
+PROGRAMS = 1056
+"""Eight for each multiprocessor of a large GPU."""
+
+TILE = {"ROWS": 8, "COLUMNS": 256, "num_warps": 4}
 
 
 def linear_relu(
     x: Float[Tensor, "*batch D"], weight: Float[Tensor, "F D"], bias: Float[Tensor, " F"]
 ) -> Float[Tensor, "*batch F"]:
     """As F.relu(F.linear(x, weight, bias)), autocast included."""
-    device = x.device.type
-    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+    dtype = half_of(x)
     y = forward(x.flatten(0, -2).to(dtype), weight.to(dtype), bias.to(dtype))
     return y.unflatten(0, x.shape[:-1])
 
@@ -39,8 +49,40 @@ def keep_for_backward(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: T
 
 def differentiate(ctx: Any, gradient: Float[Tensor, "N F"]) -> tuple[Tensor, Tensor, Tensor]:
     x, weight, y = ctx.saved_tensors
-    gradient = gradient * (y > 0)
-    return gradient @ weight, gradient.T @ x, gradient.sum(0)
+    gradient, sums = relu_backward(gradient, y)
+    return gradient @ weight, gradient.T @ x, sums
 
 
 forward.register_autograd(differentiate, setup_context=keep_for_backward)
+
+
+@torch.library.custom_op("manyheads::relu_backward", mutates_args=(), device_types="cpu")
+def relu_backward(gradient: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """(the gradient where y is positive, its sum over tokens)"""
+    masked = gradient * (y > 0)
+    return masked, masked.sum(0)
+
+
+@relu_backward.register_kernel("cuda")
+def relu_backward_in_one_pass(gradient: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Sums are taken of float32 and in one order: the same bits every time."""
+    masked, sums = empty(gradient, y)
+    tokens, hidden = y.shape
+    columns = -(-hidden // TILE["COLUMNS"])
+    programs = min(max(1, PROGRAMS // columns), -(-tokens // TILE["ROWS"]))
+    partial = y.new_empty(programs, hidden, dtype=torch.float32)
+    kernels().mask_rows[programs, columns](
+        gradient.contiguous(), y.contiguous(), masked, partial, tokens, hidden, **TILE
+    )
+    kernels().sum_partial[(-(-hidden // 16),)](partial, sums, programs, hidden, BLOCK=16, ROWS=64)
+    return masked, sums
+
+
+@relu_backward.register_fake
+def empty(gradient: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    return y.new_empty(y.shape), y.new_empty(y.shape[1])
+
+
+@cache
+def kernels() -> Any:
+    return import_module("manyheads.nn.relu_kernels")
