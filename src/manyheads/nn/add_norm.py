@@ -133,8 +133,11 @@ def keep_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, .
     ctx.set_materialize_grads(False)  # nobody adds to the last sum: a gradient of zeros would be written to be read
 
 
-def differentiate(ctx: Any, total_gradient: Tensor | None, gradient: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+def differentiate(
+    ctx: Any, total_gradient: Tensor | None, gradient: Tensor | None, *_: Any
+) -> tuple[Tensor | None, ...]:
     total, mean, scale, weight, seed = ctx.saved_tensors
+    gradient = torch.zeros_like(total) if gradient is None else gradient
     dx, dy, sums = norm_backward(gradient, total_gradient, total, mean, scale, weight, *ctx.how, seed)
     return dx, dy, sums[0], sums[1] if ctx.biased else None, *[None] * 5
 

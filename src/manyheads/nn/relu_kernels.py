@@ -13,7 +13,7 @@ __all__ = ["mask_rows", "sum_partial"]
 
 @triton.jit
 def mask_rows(gradient, y, masked, partial, N, F, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """masked = gradient where y > 0, else 0; of its sums over tokens, a program's own share."""
+    """masked = gradient × (y > 0); of its sums over tokens, a program's own share."""
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     # Added up over the rows of the tile at the end: warps need not wait for each other before.
     sums = tl.zeros([ROWS, COLUMNS], tl.float32)
@@ -21,8 +21,8 @@ def mask_rows(gradient, y, masked, partial, N, F, ROWS: tl.constexpr, COLUMNS: t
         row = start + tl.arange(0, ROWS)
         place = row[:, None].to(tl.int64) * F + column[None, :]
         there = (row < N)[:, None] & (column < F)[None, :]
-        kept = tl.load(y + place, mask=there, other=0.0) > 0
-        wanted = tl.where(kept, tl.load(gradient + place, mask=there, other=0.0), 0.0)
-        tl.store(masked + place, wanted, mask=there)
-        sums += wanted.to(tl.float32)
+        kept = (tl.load(y + place, mask=there, other=0.0).to(tl.float32) > 0).to(tl.float32)
+        wanted = tl.load(gradient + place, mask=there, other=0.0).to(tl.float32) * kept
+        tl.store(masked + place, wanted.to(masked.dtype.element_ty), mask=there)
+        sums += wanted
     tl.store(partial + tl.program_id(0) * F + column, tl.sum(sums, 0), mask=column < F)
