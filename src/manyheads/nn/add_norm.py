@@ -18,7 +18,7 @@ __all__ = ["WIDEST", "add_norm", "half_of", "norm_backward"]
 
 WIDEST = 8192
 FORWARD_PROGRAMS = 3168
-"""Of one warp each, as many as the registers of a large GPU hold."""
+"""Of one warp each at a width of 512: as many as the registers of a large GPU hold."""
 
 BACKWARD_PROGRAMS = 1056
 """Eight for each multiprocessor of a large GPU; on a smaller one some wait. Each leaves a row of sums for the weight."""
@@ -68,10 +68,8 @@ def forward(
 
 
 @forward.register_fake
-def _(
-    x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None,
-    eps: float, centred: bool, dropout: float, seed: Tensor, dtype: torch.dtype,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+def _(x: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    *_, seed, dtype = rest
     return empty(x, seed, dtype)
 
 

@@ -38,10 +38,11 @@ def forward_rows(
         row = start + tl.arange(0, ROWS)
         place = row[:, None].to(tl.int64) * D + column[None, :]
         there = (row < N)[:, None] & inside[None, :]
+        out = tl.load(x + place, mask=there, other=0.0).to(tl.float32)
         added = tl.load(y + place, mask=there, other=0.0).to(tl.float32)
         if DROPOUT > 0:
             added = dropped(added, mine, row, DROPOUT, WIDTH, ROWS)
-        out = tl.load(x + place, mask=there, other=0.0).to(tl.float32) + added
+        out += added
         tl.store(total + place, out.to(total.dtype.element_ty), mask=there)
         if CENTRED:
             middle = tl.sum(out, 1) / D
@@ -82,6 +83,8 @@ def backward_rows(
         there = (row < N)[:, None] & inside[None, :]
         wanted = tl.load(gradient + place, mask=there, other=0.0).to(tl.float32)
         normed = tl.load(total + place, mask=there, other=0.0).to(tl.float32)
+        if total_gradient is not None:  # read before anyone waits for a sum
+            beside = tl.load(total_gradient + place, mask=there, other=0.0).to(tl.float32)
         scales = tl.load(scale + row, mask=row < N, other=0.0)
         if CENTRED:
             normed = normed - tl.load(mean + row, mask=row < N, other=0.0)[:, None]
@@ -95,7 +98,7 @@ def backward_rows(
             change = change - (tl.sum(push, 1) / D)[:, None]
         change = change * scales[:, None]
         if total_gradient is not None:
-            change += tl.load(total_gradient + place, mask=there, other=0.0).to(tl.float32)
+            change += beside
         tl.store(dx + place, change.to(dx.dtype.element_ty), mask=there)
         if dy is not None:
             if DROPOUT > 0:
