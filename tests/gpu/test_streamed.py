@@ -47,7 +47,7 @@ def test_compiled_blocks_of_a_stream_lose_no_gradient(normaliser):
         streamed = gradients(model)
     for name, gradient in plain.items():
         if gradient.ndim > 1:  # the keys' bias changes nothing: its gradient is rounding alone
-            assert (gradient - streamed[name]).norm() <= 0.05 * gradient.norm(), name
+            assert (gradient - streamed[name]).norm() <= 0.1 * gradient.norm(), name
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.1])

@@ -38,8 +38,9 @@ WARM_UP = 3
 """Passes before a graph is recorded: libraries choose their kernels in the first ones."""
 
 COMPILED = (EncoderBlock, DecoderBlock, Embed)
-"""Blocks of a kind share their code: compiling one is compiling all. What looks up words or positions in a table is not compiled: a
-compiler adds up a table's gradients in whatever order the GPU comes to them, PyTorch's own kernel in one order."""
+"""Blocks of a kind share their code: compiling one is compiling all, but for the first, with nothing to add yet. What looks up words or
+positions in a table is not compiled: a compiler adds up a table's gradients in whatever order the GPU comes to them, PyTorch's own
+kernel in one order."""
 
 
 class Steps(Protocol):
