@@ -254,6 +254,7 @@ def test_what_is_compiled_is_the_same_loss(seed, smoothing, dtype):
     torch.testing.assert_close(*(torch.autograd.grad(loss, logits)[0] for loss in (ours, theirs)))
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("tie", ["all", "target", "none"])
 @pytest.mark.parametrize("config", [TrainConfig(), *CONSISTENT.values()], ids=["plain", *CONSISTENT])
 def test_fused_from_the_states_on_it_is_the_same_loss(config, tie, monkeypatch):

@@ -33,16 +33,17 @@ def judge_rows(
     token = tl.program_id(0).to(tl.int64)
     label = tl.load(labels + token)
     one, other = logits + token * ROOM, logits + (token + twin) * ROOM
-    loss = 0.0
     if label == PADDING:
         forget(one, ROOM, BLOCK)
         if TWICE:
             forget(other, ROOM, BLOCK)
+        tl.store(losses + token, 0.0)
     elif TWICE:
         loss = judge_twice(one, other, label, smoothing, c1, c2, k1, k2, W, ROOM, BLOCK, UNROLL)
+        tl.store(losses + token, loss)
     else:
         loss = judge_once(one, label, smoothing, c1, W, ROOM, BLOCK, UNROLL)
-    tl.store(losses + token, loss)
+        tl.store(losses + token, loss)
 
 
 @triton.jit
