@@ -73,6 +73,6 @@ def graphed_steps(model: nn.Module, config: TrainConfig, device: torch.device, p
         return eager_steps(model, config, device, precision)
     state = State(model, config, device)
     state.model.train()
-    loss, machine = choose_loss(config).compiled(), Machine(device, precision)
+    loss, machine = choose_loss(config).fused(), Machine(device, precision)
     steps = GraphedSteps(state, config, machine, loss, example)  # type: ignore[arg-type]
     return Steps(steps, steps.compile_seconds)

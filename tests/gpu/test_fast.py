@@ -60,7 +60,7 @@ def run(kind, batches, config, steps=30, state=None, first=0, **options):
     learn = (
         EagerSteps(state, config, machine, loss)
         if kind == "eager"
-        else GraphedSteps(state, config, machine, loss.compiled(), batches[0])
+        else GraphedSteps(state, config, machine, loss.fused(), batches[0])
     )
     losses = [learn(batches[n % len(batches)], n + 1, 1e-3) for n in range(first, first + steps)]
     return state, torch.stack([loss for loss, _, _ in losses]).cpu(), losses
@@ -125,7 +125,7 @@ def test_other_words_are_cut_in_every_replay():
     from manyheads.training.steps import GraphedSteps
 
     machine = Machine(torch.device("cuda"), "bf16")
-    learn = GraphedSteps(state, config, machine, choose_loss(config).compiled(), packed[0])
+    learn = GraphedSteps(state, config, machine, choose_loss(config).fused(), packed[0])
     losses = [learn(packed[0], step, 0.0)[0].item() for step in (1, 2, 1)]
     assert losses[0] == losses[2] != losses[1]
 

@@ -252,3 +252,32 @@ def test_what_is_compiled_is_the_same_loss(seed, smoothing, dtype):
     ours, theirs = fused_smoothed_loss(logits, labels, smoothing), smoothed_loss(logits, labels, smoothing)
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-4)
     torch.testing.assert_close(*(torch.autograd.grad(loss, logits)[0] for loss in (ours, theirs)))
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("tie", ["all", "target", "none"])
+@pytest.mark.parametrize("config", [TrainConfig(), *CONSISTENT.values()], ids=["plain", *CONSISTENT])
+def test_fused_from_the_states_on_it_is_the_same_loss(config, tie, monkeypatch):
+    """The value, and the gradient of every weight; also of a table that words are looked up in as well."""
+    pytest.importorskip("triton")
+    monkeypatch.setattr(consistency, "vocabulary_loss_applies", lambda states: True)  # its kernel is interpreted here
+    model, batch, loss = build(tie, dropout=0.2, dtype=torch.float32), PairBatch(*draw_batch()), choose_loss(config)
+    results = []
+    for way in (loss, loss.fused()):
+        torch.manual_seed(4)
+        value = way(model, batch)
+        results.append([value, *torch.autograd.grad(value, list(model.parameters()))])
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("config", [TrainConfig(), *CONSISTENT.values()], ids=["plain", *CONSISTENT])
+def test_where_there_is_no_kernel_logits_are_judged(config, monkeypatch):
+    """What a compiler would be given is called as it is: compiling takes its time."""
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+    model, batch, loss = build(), PairBatch(*draw_batch()), choose_loss(config)
+    values = []
+    for way in (loss, loss.fused()):
+        torch.manual_seed(4)
+        values.append(way(model, batch).item())
+    assert values[0] == pytest.approx(values[1], rel=1e-12)

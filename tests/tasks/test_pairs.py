@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from manyheads import Transformer, TransformerConfig
 from manyheads.recipe import TrainConfig
+from manyheads.tasks import consistency
 from manyheads.tasks.consistency import choose_loss
 from manyheads.tasks.pairs import pack_pairs, pad_in_parts, pad_pairs
 from manyheads.text.packs import Room
@@ -89,6 +90,16 @@ def test_twice_is_the_same_pairs_once_more():
 def test_consistency_in_packs(config):
     losses = [choose_loss(config)(model_of(), batch) for batch in both([(3, 4), (5, 2), (1, 1)])]
     torch.testing.assert_close(*losses)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("config", [TrainConfig(), TrainConfig(rdrop=3.0), TrainConfig(simcut=2.0, cut=0.0)])
+def test_the_fused_loss_of_a_pack_is_that_of_the_padded_batch(config, monkeypatch):
+    pytest.importorskip("triton")
+    monkeypatch.setattr(consistency, "vocabulary_loss_applies", lambda states: True)  # its kernel is interpreted here
+    padded, packed = both([(3, 4), (5, 2), (1, 1)])
+    loss, model = choose_loss(config), model_of().float()
+    torch.testing.assert_close(loss.fused()(model, packed), loss(model, padded))
 
 
 def test_an_empty_pack_teaches_nothing():

@@ -3,6 +3,7 @@
     memory = model.encode(source)                   the encoder's output
     logits = model.decode(target, memory)           all positions at once, for training (teacher forcing)
     logits = model(source, target)                  both
+    states = model.states(target, memory)           what these logits are made of: model.logits(states)
     cache  = model.start(memory)                    … and for decoding step by step:
     logits = model.step(tokens, cache)              the next tokens, after those the cache has seen
     logits = model.step_beams(tokens, cache, 16)    … of several beams a sentence, in a cache of fixed size
@@ -80,18 +81,33 @@ class Transformer(nn.Module):
 
         Padding behind a target needs no mask: no token before it ever looks there.
         """
+        return self.logits(self.states(target, memory, layout, weights, cross_weights))
+
+    def states(
+        self,
+        target: Int[Tensor, "*target"],
+        memory: Memory,
+        layout: Layout | None = None,
+        weights: list[Tensor] | None = None,
+        cross_weights: list[Tensor] | None = None,
+    ) -> Float[Tensor, "*target D"]:
+        """What `decode` makes logits of."""
         check_ids("target", target, layout)
         layout = layout or Padded.like(target)
         if not isinstance(memory, Memory):
             raise TensorError(f"a memory is what encode gives, got {type(memory).__name__}")
         check_same_batch(memory.layout, layout)
         x = self.embed_target((self.target_words or self.words)(target), layout)
-        x = self.decoder(x, layout, memory.states, memory.layout, None, weights, cross_weights)
-        return self.logits(x)
+        return self.decoder(x, layout, memory.states, memory.layout, None, weights, cross_weights)
 
     def logits(self, x: Float[Tensor, "*target D"]) -> Float[Tensor, "*target W"]:
-        """How well each target word fits: by a table of its own, or by the embedding that it is tied to."""
-        return F.linear(x, (self.head or self.target_words or self.words).weight)
+        """How well each target word fits."""
+        return F.linear(x, self.output_words)
+
+    @property
+    def output_words(self) -> Float[Tensor, "W D"]:
+        """What states are compared with: a table of its own, or the embedding that it is tied to."""
+        return (self.head or self.target_words or self.words).weight
 
     def start(self, memory: Memory) -> DecoderCache:
         """An empty cache, ready for the first token."""

@@ -15,7 +15,7 @@ W words of the target vocabulary
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -24,59 +24,99 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from manyheads.models.parts import Embed
+from manyheads.nn import Layout
+from manyheads.nn.vocabulary_loss import Terms, vocabulary_loss, vocabulary_loss_applies
 from manyheads.recipe import TrainConfig
 from manyheads.tasks.losses import divergence, fused_smoothed_loss, log_probabilities, smoothed_loss
 from manyheads.tasks.pairs import Pairs
+from manyheads.text.tokenizer import PADDING
 
-__all__ = ["PairLoss", "choose_loss", "cut_words"]
+__all__ = ["FusedPairLoss", "PairLoss", "choose_loss", "cut_words"]
 
-Predict = Callable[[nn.Module, Pairs], Tensor]
+Read = Callable[..., Tensor]
+"""(model, *inputs) → what a model makes of them: logits, or the states that they are made of"""
+
+Predict = Callable[..., Tensor]
+"""(model, pairs, read) → what is read"""
 
 
 @dataclass(frozen=True)
 class PairLoss:
-    """The summed loss of a model on pairs: it predicts, and is judged. Only the judging knows how large a vocabulary is."""
+    """The summed loss of a model on pairs: it predicts, and is judged. Only the judging knows how large a vocabulary is.
+
+    judge               (logits, labels) → summed loss
+    terms, smoothing    what that is the sum of
+    """
 
     predict: Predict
     judge: Callable[..., Tensor]
-    """(logits, labels) → summed loss"""
+    terms: Terms
+    smoothing: float
 
     def __call__(self, model: nn.Module, pairs: Pairs) -> Float[Tensor, ""]:
         return self.judge(self.predict(model, pairs), pairs.labels)
 
-    def compiled(self) -> "PairLoss":
-        """With the judging in a few kernels, which never hold a table of logits in float32."""
-        fused = partial(self.judge, entropy=fused_smoothed_loss)
-        return replace(self, judge=torch.compile(fused, dynamic=False))
+    def fused(self) -> "FusedPairLoss":
+        return FusedPairLoss(self)
+
+
+class FusedPairLoss:
+    """The same, in a few kernels. On a GPU they begin with the states that logits are made of, and never hold a table of all logits;
+    elsewhere they are compiled, and never hold one in float32."""
+
+    def __init__(self, loss: PairLoss) -> None:
+        self.loss = loss
+        self.judge = torch.compile(partial(loss.judge, entropy=fused_smoothed_loss), dynamic=False)
+
+    def __call__(self, model: Any, pairs: Pairs) -> Float[Tensor, ""]:
+        states = self.loss.predict(model, pairs, read=states_of)
+        if vocabulary_loss_applies(states):
+            how = self.loss.smoothing, self.loss.terms, PADDING
+            return vocabulary_loss(states, model.output_words, pairs.labels, *how)
+        return self.judge(model.logits(states), pairs.labels)
 
 
 def choose_loss(config: TrainConfig) -> PairLoss:
     """As the recipe wants it."""
-    if config.simcut:
-        judge = partial(judge_simcut, smoothing=config.smoothing, weight=config.simcut)
-        return PairLoss(partial(predict_cut, cut=config.cut), judge)
-    if config.rdrop:
-        return PairLoss(predict_twice, partial(judge_rdrop, smoothing=config.smoothing, weight=config.rdrop))
-    return PairLoss(predict_once, partial(judge_plain, smoothing=config.smoothing))
+    smoothing = config.smoothing
+    if alpha := config.simcut:
+        judge = partial(judge_simcut, smoothing=smoothing, weight=alpha)
+        return PairLoss(partial(predict_cut, cut=config.cut), judge, Terms(pq=alpha), smoothing)
+    if alpha := config.rdrop:
+        judge = partial(judge_rdrop, smoothing=smoothing, weight=alpha)
+        return PairLoss(predict_twice, judge, Terms(p=1 / 2, q=1 / 2, pq=alpha / 4, qp=alpha / 4), smoothing)
+    return PairLoss(predict_once, partial(judge_plain, smoothing=smoothing), Terms(), smoothing)
 
 
 # ── predicting ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def predict_once(model: nn.Module, pairs: Pairs) -> Float[Tensor, "*target W"]:
-    return model(*pairs.inputs)
+def logits_of(model: nn.Module, *inputs: Any) -> Float[Tensor, "*target W"]:
+    return model(*inputs)
 
 
-def predict_twice(model: nn.Module, pairs: Pairs) -> Float[Tensor, "twice *rest W"]:
-    """Logits of two passes over one batch, each with a dropout of its own."""
-    return model(*pairs.twice().inputs)
+def states_of(
+    model: Any, source: Tensor, target: Tensor, source_layout: Layout | None = None, target_layout: Layout | None = None
+) -> Float[Tensor, "*target D"]:
+    return model.states(target, model.encode(source, source_layout), target_layout)
 
 
-def predict_cut(model: nn.Module, pairs: Pairs, *, cut: float) -> Float[Tensor, "twice *rest W"]:
-    """Logits of two passes, the second over pairs in which words were cut out."""
+def predict_once(model: nn.Module, pairs: Pairs, read: Read = logits_of) -> Float[Tensor, "*target last"]:
+    return read(model, *pairs.inputs)
+
+
+def predict_twice(model: nn.Module, pairs: Pairs, read: Read = logits_of) -> Float[Tensor, "twice *rest last"]:
+    """Of two passes over one batch, each with a dropout of its own."""
+    return read(model, *pairs.twice().inputs)
+
+
+def predict_cut(
+    model: nn.Module, pairs: Pairs, read: Read = logits_of, *, cut: float
+) -> Float[Tensor, "twice *rest last"]:
+    """Of two passes, the second over pairs in which words were cut out."""
     source, target = pairs.inputs[:2]
     with cut_words(model, draw_kept(source, cut), draw_kept(target, cut)):
-        return predict_twice(model, pairs)
+        return predict_twice(model, pairs, read)
 
 
 # ── judging ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -134,8 +134,8 @@ class Task(Protocol):
         """The summed loss of a batch."""
         ...
 
-    def compiled_loss(self) -> Callable[[nn.Module, Any], Float[Tensor, ""]]:
-        """The same, with what is not in the model compiled."""
+    def fused_loss(self) -> Callable[[nn.Module, Any], Float[Tensor, ""]]:
+        """The same, as fast as can be, for one model that is not wrapped. Values may differ by their rounding."""
         ...
 
     def validate(self, model: nn.Module, *, final: bool = False, on: str = "dev", team: Team = ALONE) -> Validation:

@@ -23,7 +23,7 @@ from manyheads.evaluation.scores import Scores, score_outputs
 from manyheads.modelfolder import RECIPE, TOKENIZER
 from manyheads.models.transformer import Transformer
 from manyheads.recipe import Recipe
-from manyheads.tasks.consistency import PairLoss, choose_loss
+from manyheads.tasks.consistency import FusedPairLoss, choose_loss
 from manyheads.tasks.pairs import PackedPairs, PairBatch, Pairs, Parts, pack_pairs, pad_in_parts, pad_pairs
 from manyheads.tasks.task import Sample, Say, Validation, changed_data
 from manyheads.team import ALONE, Team
@@ -157,8 +157,8 @@ class Task:
     def loss(self, model: nn.Module, batch: Pairs) -> Float[Tensor, ""]:
         return self.summed_loss(model, batch)
 
-    def compiled_loss(self) -> PairLoss:
-        return self.summed_loss.compiled()
+    def fused_loss(self) -> FusedPairLoss:
+        return self.summed_loss.fused()
 
     def settle(self, model: nn.Module) -> Recipe:
         """With the attention that aligns best, unless the recipe names one."""

@@ -136,7 +136,7 @@ def record(session: Session) -> GraphedSteps | None:
     session.show.say("compiling: once, before the first step (train.fast=off does without)")
     try:
         steps = GraphedSteps(
-            session.state, session.config, session.machine, session.task.compiled_loss(), session.task.packs(0)
+            session.state, session.config, session.machine, session.task.fused_loss(), session.task.packs(0)
         )
     except (torch.OutOfMemoryError, TrainingError):
         raise

@@ -1,0 +1,158 @@
+"""What it costs a model to predict tokens, from its last states on: the product with the table of words, the loss, and all gradients.
+
+The table of logits is the largest thing in training. Here it is never whole: for a share of the tokens at a time, logits are written by one
+product, read once and replaced by their gradient (vocabulary_loss_kernels.py), and read by the two products that gradients
+are made of. As the loss is a sum, its gradient may be had before anyone asks: the backward pass scales what is there.
+
+    loss = Σ c₁·CE(p) + c₂·CE(q) + k₁·KL(p ‖ q) + k₂·KL(q ‖ p)        over tokens that are no padding
+
+N tokens · D width · W words of the target vocabulary
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from manyheads.nn.norms import half_of
+from manyheads.nn.ragged import HAVE_TRITON
+
+__all__ = ["Terms", "vocabulary_loss", "vocabulary_loss_applies"]
+
+LOGITS = 1 << 29
+"""Bytes of logits at a time. More of them would save little: each share costs one more sum over the gradient of the table."""
+
+HELD = 40
+"""Logits that a thread holds in registers: with more, too few programs run at a time."""
+
+VECTOR = 16
+"""Rows of logits are a multiple of it: they are read 16 bytes at a time, and products have whole tiles."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the loss is the sum of: p is a first, q a second prediction of the same token."""
+
+    p: float = 1.0
+    q: float = 0.0
+    pq: float = 0.0
+    qp: float = 0.0
+
+
+def vocabulary_loss_applies(x: Tensor) -> bool:
+    return x.is_cuda and HAVE_TRITON and x.dtype != torch.float64
+
+
+def vocabulary_loss(
+    x: Float[Tensor, "*predictions D"],
+    weight: Float[Tensor, "W D"],
+    labels: Int[Tensor, "*target"],
+    smoothing: float = 0.0,
+    terms: Terms = Terms(),  # noqa: B008
+    padding: int = 0,
+) -> Float[Tensor, ""]:
+    """
+    x         the states that predict the labels; or those of two predictions, one behind the other
+    padding   a label that costs nothing
+
+    Logits are x · weightᵀ in the precision that autocast wants; all that is made of them is computed in float32.
+    """
+    x = x.to(half_of(x)).reshape(-1, labels.numel(), x.shape[-1])
+    return VocabularyLoss.apply(x, weight, labels.flatten(), smoothing, terms, padding)
+
+
+class VocabularyLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Float[Tensor, "times N D"], weight: Float[Tensor, "W D"], labels: Int[Tensor, " N"],
+        smoothing: float, terms: Terms, padding: int,
+    ) -> Float[Tensor, ""]:  # fmt: skip
+        with torch.autocast(x.device.type, enabled=False):
+            loss, dx, dw = judge(x, weight, labels, smoothing, terms, padding)
+        ctx.save_for_backward(dx, dw)
+        return loss
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        dx, dw = ctx.saved_tensors
+        return dx * gradient, dw * gradient, None, None, None, None
+
+
+def judge(
+    x: Float[Tensor, "times N D"], weight: Float[Tensor, "W D"], labels: Int[Tensor, " N"],
+    smoothing: float, terms: Terms, padding: int,
+) -> tuple[Float[Tensor, ""], Float[Tensor, "times N D"], Float[Tensor, "W D"]]:  # fmt: skip
+    """(the loss, its gradients by x and by the weight)"""
+    times, tokens, _ = x.shape
+    table = ready(weight, x.dtype)
+    share = tokens_at_once(tokens, times * len(table) * x.element_size())
+    room = x.new_empty(times, share, len(table))
+    losses = x.new_empty(tokens, dtype=torch.float32)
+    dx, dw = torch.empty_like(x), None
+    for start in range(0, tokens, share):
+        some = slice(start, start + share)
+        parts = list(zip(x[:, some], room[:, : tokens - start], dx[:, some], strict=True))
+        for states, logits, _ in parts:
+            torch.mm(states, table.T, out=logits)
+        judge_logits(room, labels[some], losses[some], len(weight), smoothing, terms, padding)
+        for states, gradient, change in parts:
+            torch.mm(gradient, table, out=change)
+            more = wide_product(gradient.T, states)
+            dw = more if dw is None else dw.add_(more)
+    assert dw is not None  # there are tokens
+    return losses.sum(), dx, dw[: len(weight)].to(weight.dtype)
+
+
+def judge_logits(
+    logits: Float[Tensor, "times N_ room"], labels: Int[Tensor, " N"], losses: Float[Tensor, " N"],
+    words: int, smoothing: float, terms: Terms, padding: int,
+) -> None:  # fmt: skip
+    """The loss of every token; the gradients of the logits take their place."""
+    times, twin, room = logits.shape
+    kernels().judge_rows[(len(labels),)](
+        logits, labels, losses, twin, smoothing, terms.p, terms.q, terms.pq, terms.qp,
+        W=words, ROOM=room, PADDING=padding, TWICE=times == 2, **tiles(words, times),
+    )  # fmt: skip
+
+
+def tiles(words: int, times: int) -> dict[str, int]:
+    """How a program walks over its rows. One that fits into the registers is held there; two leave room for too few programs."""
+    warps = 8 if times == 2 else next((n for n in (4, 8) if words <= n * 32 * HELD), 16)
+    block = warps * 32 * (8 // times)
+    count = -(-words // block)
+    held = times == 1 and words <= warps * 32 * HELD
+    return {"BLOCK": block, "UNROLL": count if held else 1, "num_warps": warps}
+
+
+def tokens_at_once(tokens: int, size: int) -> int:
+    """In equal shares, each of `LOGITS` bytes or less, if a token takes `size`."""
+    shares = max(1, -(-tokens * size // LOGITS))
+    return max(1, -(-tokens // shares))
+
+
+def ready(weight: Float[Tensor, "W D"], dtype: torch.dtype) -> Float[Tensor, "room D"]:
+    """In the precision of the product, with zeros behind."""
+    words, width = weight.shape
+    table = weight.new_empty(-(-words // VECTOR) * VECTOR, width, dtype=dtype)
+    table[:words] = weight
+    table[words:] = 0
+    return table
+
+
+def wide_product(a: Float[Tensor, "N K"], b: Float[Tensor, "K M"]) -> Float[Tensor, "N M"]:
+    """In float32, of any precision. Only GPUs have products of halves that are not rounded to halves."""
+    if a.is_cuda and a.dtype != torch.float32:
+        return torch.mm(a, b, out_dtype=torch.float32)
+    return a.float() @ b.float()
+
+
+@cache
+def kernels() -> Any:
+    """Imported when they are first needed: that needs Triton, which not everyone has."""
+    return import_module("manyheads.nn.vocabulary_loss_kernels")

@@ -1,0 +1,143 @@
+"""The kernel of the loss over a vocabulary (vocabulary_loss.py), in Triton. Nothing here is imported where there is no Triton.
+
+One program judges one token. It reads the logits of its row, of two rows if the token was predicted twice, and puts their gradient
+into their place. With x and y the logits, p and q their softmax, t the smoothed label, d = log p − log q:
+
+    loss = c₁·CE(t, p) + c₂·CE(t, q) + k₁·KL(p ‖ q) + k₂·KL(q ‖ p)
+    ∂x   = c₁·(p − t) + k₁·p·( d − KL(p ‖ q)) + k₂·(p − q)
+    ∂y   = c₂·(q − t) + k₂·q·(−d − KL(q ‖ p)) + k₁·(q − p)
+
+A row is walked over three times: for its largest logit, for sums, for gradients. Memory is read once: later walks find the row in the
+caches, or, if walks are unrolled (UNROLL), in registers, as far as the compiler sees that they read the same. Sums run
+along lanes first, and lanes meet once a sum: few barriers, and one order.
+
+W words, in rows of ROOM logits, a multiple of 16: behind the words there is nothing, and its gradient is 0
+"""
+
+import triton
+import triton.language as tl
+
+__all__ = ["judge_rows"]
+
+LOG2E = tl.constexpr(1.4426950408889634)
+LN2 = tl.constexpr(0.6931471805599453)
+
+
+@triton.jit
+def judge_rows(
+    logits, labels, losses, twin, smoothing, c1, c2, k1, k2,
+    W: tl.constexpr, ROOM: tl.constexpr, PADDING: tl.constexpr, TWICE: tl.constexpr,
+    BLOCK: tl.constexpr, UNROLL: tl.constexpr,
+):  # fmt: skip
+    """The logits of token n are row n and, if it was predicted twice, row n + twin."""
+    token = tl.program_id(0).to(tl.int64)
+    label = tl.load(labels + token)
+    one, other = logits + token * ROOM, logits + (token + twin) * ROOM
+    if label == PADDING:
+        forget(one, ROOM, BLOCK)
+        if TWICE:
+            forget(other, ROOM, BLOCK)
+        tl.store(losses + token, 0.0)
+    elif TWICE:
+        loss = judge_twice(one, other, label, smoothing, c1, c2, k1, k2, W, ROOM, BLOCK, UNROLL)
+        tl.store(losses + token, loss)
+    else:
+        loss = judge_once(one, label, smoothing, c1, W, ROOM, BLOCK, UNROLL)
+        tl.store(losses + token, loss)
+
+
+@triton.jit
+def judge_once(
+    row, label, smoothing, c1, W: tl.constexpr, ROOM: tl.constexpr, BLOCK: tl.constexpr, UNROLL: tl.constexpr
+):  # fmt: skip
+    wanted, peak = look_at(row, label, W, ROOM, BLOCK, UNROLL)
+    total = tl.zeros([BLOCK], tl.float32)
+    offset = tl.zeros([BLOCK], tl.float32)
+    for start in tl.range(0, W, BLOCK, loop_unroll_factor=UNROLL):
+        inside, x = read(row, start, peak, W, ROOM, BLOCK)
+        total += tl.where(inside, tl.exp2(x), 0.0)
+        offset += tl.where(inside, x, 0.0)
+    sum_p = tl.sum(total, 0)
+    loss = c1 * entropy(wanted, sum_p, tl.sum(offset, 0), smoothing, W)
+    scale, spread, right = c1 / sum_p, c1 * smoothing / W, c1 * (1 - smoothing)
+    for start in tl.range(0, W, BLOCK, loop_unroll_factor=UNROLL):
+        inside, x = read(row, start, peak, W, ROOM, BLOCK)
+        aim = tl.where(start + tl.arange(0, BLOCK) == label, right, 0.0) + spread
+        write(row, start, tl.where(inside, tl.exp2(x) * scale - aim, 0.0), ROOM, BLOCK)
+    return loss
+
+
+@triton.jit
+def judge_twice(
+    one, other, label, smoothing, c1, c2, k1, k2,
+    W: tl.constexpr, ROOM: tl.constexpr, BLOCK: tl.constexpr, UNROLL: tl.constexpr,
+):  # fmt: skip
+    wanted_p, peak_p = look_at(one, label, W, ROOM, BLOCK, UNROLL)
+    wanted_q, peak_q = look_at(other, label, W, ROOM, BLOCK, UNROLL)
+    total_p, total_q = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
+    offset_p, offset_q = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
+    forth, back = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
+    for start in tl.range(0, W, BLOCK, loop_unroll_factor=UNROLL):
+        inside, x = read(one, start, peak_p, W, ROOM, BLOCK)
+        inside, y = read(other, start, peak_q, W, ROOM, BLOCK)
+        p, q = tl.where(inside, tl.exp2(x), 0.0), tl.where(inside, tl.exp2(y), 0.0)
+        total_p, total_q = total_p + p, total_q + q
+        offset_p, offset_q = offset_p + tl.where(inside, x, 0.0), offset_q + tl.where(inside, y, 0.0)
+        forth, back = forth + p * (x - y), back + q * (x - y)
+    sum_p, sum_q = tl.sum(total_p, 0), tl.sum(total_q, 0)
+    between = tl.log2(sum_p) - tl.log2(sum_q)  # d = ln 2 · (x − y − between)
+    kl_pq = LN2 * (tl.sum(forth, 0) / sum_p - between)
+    kl_qp = LN2 * (between - tl.sum(back, 0) / sum_q)
+    loss = c1 * entropy(wanted_p, sum_p, tl.sum(offset_p, 0), smoothing, W) + k1 * kl_pq
+    loss += c2 * entropy(wanted_q, sum_q, tl.sum(offset_q, 0), smoothing, W) + k2 * kl_qp
+    scale_p, scale_q = 1 / sum_p, 1 / sum_q
+    push_p, push_q = c1 + k2 - k1 * kl_pq, c2 + k1 - k2 * kl_qp  # what p and q are multiplied by, but for d
+    for start in tl.range(0, W, BLOCK, loop_unroll_factor=UNROLL):
+        inside, x = read(one, start, peak_p, W, ROOM, BLOCK)
+        inside, y = read(other, start, peak_q, W, ROOM, BLOCK)
+        p, q, d = tl.exp2(x) * scale_p, tl.exp2(y) * scale_q, LN2 * (x - y - between)
+        aim = tl.where(start + tl.arange(0, BLOCK) == label, 1 - smoothing, 0.0) + smoothing / W
+        write(one, start, tl.where(inside, p * (push_p + k1 * d) - k2 * q - c1 * aim, 0.0), ROOM, BLOCK)
+        write(other, start, tl.where(inside, q * (push_q - k2 * d) - k1 * p - c2 * aim, 0.0), ROOM, BLOCK)
+    return loss
+
+
+@triton.jit
+def look_at(row, label, W: tl.constexpr, ROOM: tl.constexpr, BLOCK: tl.constexpr, UNROLL: tl.constexpr):
+    """(the label's logit less the largest one, the largest one), both · log₂ e.
+
+    The label's logit is read now: before anyone writes a gradient into its place, the threads wait for each other, for sums.
+    """
+    wanted = tl.load(row + label).to(tl.float32) * LOG2E
+    highest = tl.full([BLOCK], float("-inf"), tl.float32)
+    for start in tl.range(0, W, BLOCK, loop_unroll_factor=UNROLL):
+        inside, x = read(row, start, 0.0, W, ROOM, BLOCK)
+        highest = tl.maximum(highest, tl.where(inside, x, float("-inf")))
+    peak = tl.max(highest, 0)
+    return wanted - peak, peak
+
+
+@triton.jit
+def entropy(wanted, total, offset, smoothing, W: tl.constexpr):
+    """log Σ exp(x) − (1 − s)·x_label − s·mean(x)"""
+    return LN2 * (tl.log2(total) - (1 - smoothing) * wanted - smoothing * offset / W)
+
+
+@triton.jit
+def read(row, start, peak, W: tl.constexpr, ROOM: tl.constexpr, BLOCK: tl.constexpr):
+    """(which are words, x · log₂ e − peak). Whole vectors are read, so there may be something behind the words."""
+    column = start + tl.arange(0, BLOCK)
+    x = tl.load(row + column, mask=column < ROOM, other=0.0).to(tl.float32)
+    return column < W, x * LOG2E - peak
+
+
+@triton.jit
+def write(row, start, change, ROOM: tl.constexpr, BLOCK: tl.constexpr):
+    column = start + tl.arange(0, BLOCK)
+    tl.store(row + column, change.to(row.dtype.element_ty), mask=column < ROOM)
+
+
+@triton.jit
+def forget(row, ROOM: tl.constexpr, BLOCK: tl.constexpr):
+    for start in range(0, ROOM, BLOCK):
+        write(row, start, tl.zeros([BLOCK], tl.float32), ROOM, BLOCK)
