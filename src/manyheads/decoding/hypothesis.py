@@ -1,7 +1,7 @@
 """What a search gives, and how it is compared."""
 
 from dataclasses import dataclass
-from math import inf
+from math import inf, isfinite
 
 __all__ = ["NOTHING", "Hypothesis", "length_penalty"]
 
@@ -20,6 +20,10 @@ class Hypothesis:
     log_probability: float
     score: float
     finished: bool
+
+    @property
+    def finite(self) -> bool:
+        return isfinite(self.score)
 
 
 NOTHING = Hypothesis([], -inf, -inf, finished=False)
