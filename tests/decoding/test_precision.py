@@ -121,6 +121,8 @@ def test_figures_are_those_of_full_precision_unless_said(tmp_path):
     (tmp_path / "pairs.tsv").write_text("Tom ist alt.\tTom is old.\n")
     for given, precision in (({}, "fp32"), ({"precision": "bf16"}, "bf16")):
         assert evaluate("de-en", tmp_path / "pairs.tsv", device="cpu", **given).as_object()["precision"] == precision
+    mixed = [Translator.load("de-en", "cpu", precision) for precision in ("fp32", "bf16")]
+    assert compare(mixed, tmp_path / "pairs.tsv").precision == "fp32, bf16"
     for function in (evaluate, compare):
         assert inspect.signature(function).parameters["precision"].default == "fp32"
 

@@ -25,9 +25,11 @@ from manyheads.decoding.hypothesis import NOTHING, length_penalty
 from manyheads.decoding.recorded import Recorded
 from manyheads.decoding.resident import Beams, begin, search_step, trace
 from manyheads.decoding.rooms import Rooms, applies, few_sizes, forget_rooms, resident_search, room_for, rooms_of
+from manyheads.decoding.translator import Translator
 from manyheads.nn import BeamCache, MultiHeadAttention, Padded, Room
 from manyheads.nn.beams import BeamPast
 from manyheads.nn.cache import KeyValue, KeyValueCache
+from manyheads.tasks.translate import Task
 from manyheads.text.tokenizer import END, PADDING
 
 WORDS = 11
@@ -501,3 +503,20 @@ def test_a_translator_takes_it_where_it_applies(monkeypatch):
         assert replace(ours, n_best=scores) == replace(theirs, n_best=wanted)
     assert len(rooms_of(translator.model).kept) == 3
     assert isinstance(rooms_of(translator.model), Rooms)
+
+
+def test_a_validation_gives_its_rooms_back(monkeypatch):
+    """… also one that fails: training goes on, and needs the memory."""
+    translator, task = build_translator(), Task.__new__(Task)
+    task.recipe, task.vocabulary, task.held_out = translator.recipe, translator.vocabulary, {"dev": [("ab cab", "e")]}
+    monkeypatch.setattr("manyheads.decoding.translator.applies", lambda *_: True)
+    translator("ab cab")
+    before = rooms_of(translator.model)
+    assert before.kept
+    assert task.validate(translator.model).samples
+    assert rooms_of(translator.model) is not before
+    translator("ab cab")
+    monkeypatch.setattr(Translator, "score", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        task.validate(translator.model)
+    assert not rooms_of(translator.model).kept

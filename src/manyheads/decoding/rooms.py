@@ -211,7 +211,7 @@ def power_of_two(n: int) -> int:
 
 
 def few_sizes(n: int) -> int:
-    """1, 4, 16, 64, 128, 256, …: up to 64 sentences a step takes about as long as with one, and more of them cost little."""
+    """1, 4, 16, 64, 128, 256, …: with few sentences, kernels wait for one another longer than they compute."""
     exponent = (n - 1).bit_length()
     return 1 << (exponent + exponent % 2 if n <= 64 else exponent)
 
