@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from manyheads.errors import first_line
+
 __all__ = ["Eager", "Player", "Recorder", "addresses"]
 
 Work = Callable[[], None]
@@ -70,7 +72,8 @@ class Recorded:
             raise  # done as it is, it would need as much
         except Exception as error:
             self.refused = True
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            # Where the recording could not even be ended, what was raised before says why.
+            reason = first_line(error.__context__ or error)
             warnings.warn(
                 f"a search runs step by step, and slower: it could not be recorded as a CUDA graph ({reason})",
                 RuntimeWarning,
