@@ -81,14 +81,17 @@ def linear(name: str, layer: Any) -> Iterator[tuple[str, Tensor]]:
 
 
 @torch.no_grad()
-def generate(marian: Any, source: Tensor, limit: int, beam: int) -> list[list[int]]:
-    """The ids that `generate` writes, without begin and end. Its rule for stopping is ours where no length is penalised."""
+def generate(marian: Any, source: Tensor, limit: int, beam: int, *, static: bool = False) -> list[list[int]]:
+    """The ids that `generate` writes, without begin and end. Its rule for stopping is ours where no length is penalised.
+
+    It runs eagerly with a cache that grows; with a static one, transformers compiles the model's steps on a GPU.
+    """
     options: dict[str, Any] = (
         {"num_beams": beam, "length_penalty": 0.0, "early_stopping": False} if beam > 1 else {"num_beams": 1}
     )
     written: Any = marian.generate(
         input_ids=source, attention_mask=(source != PADDING).long(), max_new_tokens=limit, do_sample=False,
-        suppress_tokens=[PADDING, BEGIN], **options,
+        suppress_tokens=[PADDING, BEGIN], cache_implementation="static" if static else None, **options,
     )  # fmt: skip
     return [until_end(ids[1:]) for ids in written.tolist()]
 

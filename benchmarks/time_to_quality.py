@@ -101,16 +101,18 @@ def line(row: Row) -> str:
 
 
 def means(rows: Sequence[Row]) -> Iterator[Row]:
-    """Over the runs of each budget that gave a figure; how many did not, and how many took too long, is said."""
+    """Over the runs of each budget that gave a figure, and over those of them that kept within it; how many did not is said."""
     for budget in sorted({row["budget_s"] for row in rows}):
         all_of_them = [row for row in rows if row["budget_s"] == budget]
         some = [row for row in all_of_them if "bleu" in row]
         if some:
             scores = [row["bleu"] for row in some]
+            in_time = [row["bleu"] for row in some if row["within_budget"]]
             yield {
                 "budget_s": budget, "runs": len(some), "failed": len(all_of_them) - len(some),
                 "over_budget": sum(not row["within_budget"] for row in some),
-                "bleu": round(statistics.mean(scores), 2), "lowest": min(scores), "highest": max(scores),
+                "bleu": round(statistics.mean(scores), 2),
+                "bleu_within_budget": round(statistics.mean(in_time), 2) if in_time else None, "lowest": min(scores), "highest": max(scores),
                 "seconds": round(statistics.mean(row["seconds"] for row in some), 1),
                 "compile_seconds": round(statistics.mean(row["compile_seconds"] for row in some), 1),
             }  # fmt: skip
@@ -164,8 +166,10 @@ def main() -> None:
     keep(rows, case, options)
     found = list(means(rows))
     for mean in found:
+        within = mean["bleu_within_budget"]
         print(
             f"{mean['budget_s']:4} s: BLEU {mean['bleu']:.2f} ({mean['lowest']:.2f} to {mean['highest']:.2f}, {mean['runs']} runs), "
+            f"within the time {'none' if within is None else f'{within:.2f}'}, "
             f"{mean['seconds']} s + {mean['compile_seconds']} s of compiling; failed {mean['failed']}, over time {mean['over_budget']}"
         )
     if any("fault" in row for row in rows):

@@ -12,7 +12,7 @@ DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
-__all__ = ["Machine", "choose_device", "choose_dtype", "choose_machine"]
+__all__ = ["Machine", "choose_device", "choose_dtype", "choose_machine", "precision_of"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,11 @@ def choose_dtype(device: torch.device, precision: str = "auto") -> torch.dtype:
     """
     best = torch.float16 if device.type == "cuda" else torch.float32
     return choose("--precision", precision, {"auto": best, **DTYPES})
+
+
+def precision_of(dtype: torch.dtype) -> str:
+    """Its name, as `choose_dtype` takes it; that of torch, if it is none of these."""
+    return {known: name for name, known in DTYPES.items()}.get(dtype, str(dtype).removeprefix("torch."))
 
 
 def named(device: str) -> torch.device:

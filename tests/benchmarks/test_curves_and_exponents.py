@@ -123,10 +123,12 @@ def test_means_say_what_failed_and_what_was_late():
     rows = [row, {**row, "bleu": 40.5, "seconds": 31.0, "within_budget": False}, {"budget_s": 30, "fault": "no memory"}]
     assert list(time_to_quality.means([*rows, {"budget_s": 300, "fault": "no memory"}])) == [
         {
-            "budget_s": 30, "runs": 2, "failed": 1, "over_budget": 1, "bleu": 40.0, "lowest": 39.5, "highest": 40.5,
+            "budget_s": 30, "runs": 2, "failed": 1, "over_budget": 1, "bleu": 40.0, "bleu_within_budget": 39.5, "lowest": 39.5, "highest": 40.5,
             "seconds": 30.2, "compile_seconds": 41.2,
         }
     ]  # fmt: skip
+    (late,) = time_to_quality.means(rows[1:])
+    assert late["bleu_within_budget"] is None
 
 
 def test_commands_train_with_a_seed_and_evaluate_with_beam_5():

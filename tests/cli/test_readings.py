@@ -85,12 +85,13 @@ def test_a_comparison(files, capsysbinary):
     translator.save(files / "other", "int8")
     words = ("compare", "de-en", str(files / "other"), "--data", str(files / "pairs.tsv"))
     found = json.loads(out(capsysbinary, *words, "--json"))
-    assert list(found) == ["models", "metrics", "signatures", "differences", "lines", "left_out"]
-    assert (found["lines"], found["left_out"]) == (2, 1)
+    assert list(found) == ["models", "metrics", "signatures", "differences", "lines", "left_out", "precision"]
+    assert (found["lines"], found["left_out"], found["precision"]) == (2, 1, "fp32")
     assert [list(figures[1]) for figures in found["metrics"].values()] == [["score", "interval", "p"]] * 2
     table = out(capsysbinary, *words)
     assert "±" in table
     assert "nrefs:1|bs:1000|seed:12345" in table
+    assert "precision: fp32" in table
 
 
 @pytest.mark.parametrize(

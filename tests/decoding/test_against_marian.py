@@ -43,6 +43,7 @@ def test_outputs_are_those_of_generate(models, beam):
     for _ in range(6):
         source, limit = draw_batch([5, 11, 2, 8]), 24
         wanted = generate(marian, source, limit, beam)
+        assert generate(marian, source, limit, beam, static=True) == wanted
         for search in (resident_search, beam_search):
             found = search(model, source, [limit] * 4, beam=beam, alpha=0.0)
             assert [one[0].ids for one in found] == wanted

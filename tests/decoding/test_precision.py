@@ -1,11 +1,17 @@
 """Which precision a translator computes in: what was asked for, and on a CPU full precision unless it was."""
 
+import inspect
+import json
+
 import pytest
 import torch
 
-from manyheads import OptionError
+from cli.command import status
+from decoding.untrained import build
+from manyheads import OptionError, compare, evaluate
 from manyheads.decoding.translator import Translator
 from manyheads.machine import choose_dtype
+from manyheads.modelfolder import load_model
 
 HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -27,11 +33,98 @@ def test_half_precision_translates(precision):
     assert translator("Tom ist alt.") == "Tom is old."
 
 
-def test_weights_that_were_rounded_are_not_saved(tmp_path):
-    with pytest.raises(OptionError) as error:
-        Translator.load("de-en", "cpu", "fp16").save(tmp_path / "out")
-    assert error.value.message == "a model is saved from its weights in full precision, got float16"
+def test_weights_that_were_rounded_are_read_again_to_be_saved(tmp_path):
+    """From wherever they came: the folder's name was relative, and files call their sides otherwise."""
+    translator = Translator.load("de-en", "cpu", "fp16").naming("de", "en")
+    translator.save(tmp_path / "out")
+    assert_equal_weights(load_model(tmp_path / "out")[0], load_model("de-en")[0])
+    assert translator.precision == "fp16"
+
+
+def assert_equal_weights(one, other):
+    other = other.state_dict()
+    assert all(torch.equal(tensor, other[name]) for name, tensor in one.state_dict().items())
+
+
+def test_a_folder_is_found_again_from_elsewhere(tmp_path, monkeypatch):
+    Translator.load("de-en", "cpu").save(tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+    translator = Translator.load("model", "cpu", "bf16")
+    monkeypatch.chdir("/")
+    translator.save(tmp_path / "again")
+    assert_equal_weights(load_model(tmp_path / "again")[0], load_model("de-en")[0])
+
+
+def test_rounded_weights_that_are_nowhere_in_full_are_not_saved(tmp_path):
+    translator = Translator.load("de-en", "cpu", "fp16")
+    bare = Translator(translator.model, translator.vocabulary, translator.recipe)
+    with pytest.raises(OptionError, match="in full precision, got fp16 and no folder to read them from"):
+        bare.save(tmp_path / "out")
+    translator.model.words.weight.data[7] += 1  # no longer what the folder has
+    with pytest.raises(OptionError, match=r"in full precision, got fp16, and those in .* are others"):
+        translator.save(tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """Models with one source piece, é, whose vector is too large for fp16, or becomes so when it is multiplied as embeddings are."""
+    place = tmp_path_factory.mktemp("large")
+    for name, size in (("runs over", 60_000.0), ("too large", 70_000.0)):
+        translator = build("characters")
+        translator.model.words.weight.data[translator.vocabulary.source.encode(["é"])[0]] = size
+        translator.save(place / name)
+    return place
+
+
+def test_weights_that_a_precision_cannot_hold_are_refused(large):
+    with pytest.raises(OptionError) as error:
+        Translator.load(large / "too large", "cpu", "fp16")
+    assert (
+        error.value.message
+        == "--precision must be one that can hold every weight, got fp16, too narrow for words.weight"
+    )
+    assert error.value.hint == "--precision bf16 has the range of fp32"
+    assert Translator.load(large / "too large", "cpu", "bf16").precision == "bf16"
+
+
+@pytest.mark.parametrize("options", [{}, {"beam": 1}, {"sample": True}, {"no_repeat": 3}], ids=str)
+def test_a_line_whose_numbers_are_not_finite_is_told_apart(large, options):
+    """It is not cut off at a bound, and the lines beside it are what they are alone."""
+    translator = Translator.load(large / "runs over", "cpu", "fp16")
+    lines = ["cab", "é", "fed a"]
+    found = list(translator.translate(lines, translator.search(**options)))
+    assert [one.finite for one in found] == [True, False, True]
+    assert (found[1].text, found[1].truncated, found[1].score) == ("", False, -torch.inf)
+    if not options:
+        assert [found[0].text, found[2].text] == list(translator([lines[0], lines[2]]))
+
+
+def test_the_command_counts_them_and_writes_json(large, tmp_path, capsys):
+    (tmp_path / "in").write_text("cab\né\né\n")
+    options = ("--device", "cpu", "--json", "--precision", "fp16")
+    assert status("translate", str(large / "runs over"), str(tmp_path / "in"), *options) == 0
+    out, err = capsys.readouterr()
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    found = [json.loads(line, parse_constant=refuse) for line in out.splitlines()]
+    assert [one["score"] is None for one in found] == [False, True, True]
+    assert [one["truncated"] for one in found] == [True, False, False]
+    said = "2 lines with numbers that are not finite, left blank or without a part"
+    assert f"{said} (--precision bf16 or fp32 holds larger ones)" in err.splitlines()
+
+
+def test_figures_are_those_of_full_precision_unless_said(tmp_path):
+    """Whatever the device, and it is said with them."""
+    (tmp_path / "pairs.tsv").write_text("Tom ist alt.\tTom is old.\n")
+    for given, precision in (({}, "fp32"), ({"precision": "bf16"}, "bf16")):
+        assert evaluate("de-en", tmp_path / "pairs.tsv", device="cpu", **given).as_object()["precision"] == precision
+    mixed = [Translator.load("de-en", "cpu", precision) for precision in ("fp32", "bf16")]
+    assert compare(mixed, tmp_path / "pairs.tsv").precision == "fp32, bf16"
+    for function in (evaluate, compare):
+        assert inspect.signature(function).parameters["precision"].default == "fp32"
 
 
 def test_an_unknown_precision_is_refused_before_the_model_is_read():

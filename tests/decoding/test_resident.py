@@ -4,6 +4,8 @@ What a GPU adds, recordings of these same steps, is tested in tests/gpu/test_rec
 """
 
 import gc
+import threading
+import warnings
 import weakref
 from dataclasses import replace
 from functools import partial
@@ -17,11 +19,17 @@ from hypothesis import strategies as st
 from decoding.untrained import build as build_translator
 from manyheads import Transformer, TransformerConfig
 from manyheads.decoding import rooms
-from manyheads.decoding.beam import NOTHING, beam_search
+from manyheads.decoding.beam import beam_search
 from manyheads.decoding.greedy import decode_one_by_one
+from manyheads.decoding.hypothesis import NOTHING, length_penalty
+from manyheads.decoding.recorded import Recorded
 from manyheads.decoding.resident import Beams, begin, search_step, trace
-from manyheads.decoding.rooms import Rooms, applies, resident_search, room_for, rooms_of, rounded_up
-from manyheads.nn import BeamCache, Room
+from manyheads.decoding.rooms import Rooms, applies, few_sizes, forget_rooms, resident_search, room_for, rooms_of
+from manyheads.decoding.translator import Translator
+from manyheads.nn import BeamCache, MultiHeadAttention, Padded, Room
+from manyheads.nn.beams import BeamPast
+from manyheads.nn.cache import KeyValue, KeyValueCache
+from manyheads.tasks.translate import Task
 from manyheads.text.tokenizer import END, PADDING
 
 WORDS = 11
@@ -165,10 +173,77 @@ def test_what_is_not_seen_counts_for_nothing_and_nothing_moves():
 
 
 @torch.no_grad()
+def test_a_window_moves_over_slots_that_lie_still():
+    attention, beam, steps = MultiHeadAttention(16, 2, causal=True, window=(2, 0)).eval(), 2, 8
+    x, cache = torch.randn(beam, steps, 16), KeyValueCache()
+    room, seen = KeyValue(*torch.zeros(2, 1, 2, steps, beam, 8)), torch.zeros(1, 1, beam, steps, beam, dtype=torch.bool)
+    for step in range(steps):
+        here = torch.tensor([step])
+        seen[:, :, :, step] = torch.eye(beam, dtype=torch.bool)
+        past = BeamPast(room, here, seen.flatten(3))
+        ours = attention.step_beams(x[None, :, step], Padded((1, beam), here.expand(beam), steps), past)
+        theirs = attention(x[:, step : step + 1], cache=cache)
+        torch.testing.assert_close(ours[0], theirs[:, 0])
+
+
+@torch.no_grad()
 def test_a_model_whose_numbers_are_not_finite_finds_nothing():
-    model = build(0)
+    model, source, limits = build(0), draw_batch([3, 4]), [5, 6]
     model.head.weight.fill_(torch.nan)
-    assert resident_search(model, draw_batch([3, 4]), [5, 6], beam=2, alpha=1.0) == [[NOTHING], [NOTHING]]
+    for search in (resident_search, beam_search):
+        assert search(model, source, limits, beam=2, alpha=1.0) == [[NOTHING], [NOTHING]]
+    assert decode_one_by_one(model, source, limits) == [NOTHING, NOTHING]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_a_search_that_was_not_finite_leaves_nothing_behind(kind):
+    """Slots that are not seen have weight 0, but 0 times NaN is NaN."""
+    model, source = build(0, kind), draw_batch([4, 6])
+    search = partial(resident_search, model, source, [30, 30], beam=2, alpha=0.6)
+    before, weights = search(), {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    for parameter in model.parameters():
+        parameter.fill_(torch.nan)
+    assert search() == [[NOTHING], [NOTHING]]
+    model.load_state_dict(weights)
+    assert search() == before
+    assert len(rooms_of(model).kept) == 1
+
+
+@torch.no_grad()
+def test_one_sentence_that_overflows_spoils_no_other():
+    model = build(0).half()
+    model.words.weight[9] = 20_000.0  # finite; what the model makes of it is not
+    good, mixed = torch.tensor([[4, 5, 6, 2], [7, 5, 2, 0]]), torch.tensor([[4, 9, 6, 2], [7, 5, 2, 0]])
+    search = partial(resident_search, model, limits=[30, 30], beam=2, alpha=0.6)
+    before = search(good)
+    assert search(mixed) == [[NOTHING], before[1]]
+    assert search(good) == before
+
+
+def test_rooms_made_in_inference_mode_are_good_outside_of_it_and_the_other_way_round():
+    model = build(0)
+    with torch.inference_mode():
+        source = draw_batch([5, 6])
+        inside = resident_search(model, source, [9, 9], beam=2, alpha=0.6)
+    assert resident_search(model, source, [9, 9], beam=2, alpha=0.6) == inside
+    with torch.inference_mode():
+        assert resident_search(model, source, [9, 9], beam=2, alpha=0.6) == inside
+    assert len(rooms_of(model).kept) == 1
+
+
+@torch.no_grad()
+def test_a_beam_wider_than_the_vocabulary():
+    model, source = build(0, words=5), draw_batch([4, 2], words=5)
+    ours = resident_search(model, source, [6, 9], beam=8, alpha=0.6)
+    assert_same(ours, beam_search(model, source, [6, 9], beam=8, alpha=0.6))
+
+
+@torch.no_grad()
+def test_length_penalties_are_those_of_the_host():
+    kept = rooms.Kept(build(0), Room(1, 2, 16, 32), rooms.Eager)
+    kept.fill(draw_batch([4]), [9], 0.6)
+    assert kept.beams.penalties.tolist() == [length_penalty(n + 1, 0.6) for n in range(32)]
 
 
 @torch.no_grad()
@@ -196,32 +271,31 @@ def test_a_step_looks_no_further_than_it_must(monkeypatch):
 # ── rooms ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@given(st.integers(1, 10_000))
-def test_sizes_are_rounded_up_to_few(n):
-    assert n <= rounded_up(n) <= max(n, 1.5 * n)
-    assert rounded_up(rounded_up(n)) == rounded_up(n)
-    assert len({rounded_up(m) for m in range(1, 10_001)}) < 30
+def test_sizes_are_rounded_up_to_few():
+    assert [few_sizes(n) for n in (1, 2, 4, 5, 16, 17, 64, 65, 128, 129)] == [1, 4, 4, 16, 16, 64, 64, 128, 128, 256]
+    assert all(few_sizes(n) >= n for n in range(1, 1_000))
 
 
 def test_a_room_ends_where_learned_positions_end():
     model = build(0, "learned positions that end")
-    assert room_for(model, torch.ones(5, 33), [40, 3, 1, 1, 1], 4) == Room(6, 4, 40, 40)
-    assert room_for(build(0), torch.ones(5, 33), [40, 3, 1, 1, 1], 4) == Room(6, 4, 48, 64)
+    assert room_for(model, torch.ones(5, 33), [40, 3, 1, 1, 1], 4) == Room(16, 4, 40, 40)
+    assert room_for(build(0), torch.ones(5, 33), [40, 3, 1, 1, 1], 4) == Room(16, 4, 64, 64)
 
 
 @torch.no_grad()
 def test_rooms_are_used_again_bounded_and_gone_with_their_weights(monkeypatch):
     model, search = build(0), partial(resident_search, beam=2, alpha=0.0)
     monkeypatch.setattr(rooms, "MOST_ROOMS", 2)
-    for lengths in ([3], [4], [3, 3], [3, 3, 3], [9]):
+    for lengths in ([3], [4], [3] * 5, [3] * 2, [9]):
         search(model, draw_batch(lengths), [9] * len(lengths))
     kept = rooms_of(model).kept
-    assert [room.sentences for room in kept] == [3, 1]
+    assert [room.sentences for room in kept] == [4, 1]
     (_, again) = kept.values()
     model.head.weight.mul_(0.5)  # in place: what was kept is good
     search(model, draw_batch([5]), [9])
     assert rooms_of(model).kept[Room(1, 2, 16, 32)] is again
-    for change in (model.double, lambda: setattr(model.head, "weight", torch.nn.Parameter(model.head.weight.clone()))):
+    moved = lambda: setattr(model.head, "weight", torch.nn.Parameter(model.head.weight.clone()))  # noqa: E731
+    for change in (model.double, moved, model.train, model.decoder.eval):
         change()
         search(model, draw_batch([5]), [9])
         assert list(rooms_of(model).kept) == [Room(1, 2, 16, 32)]
@@ -265,6 +339,131 @@ def test_half_precision_stays_in_half_but_for_the_scores():
     assert_same(ours, beam_search(model, source, [12], beam=2, alpha=0.6), tolerance=0.02)
 
 
+# ── what goes wrong ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+@torch.no_grad()
+def test_a_room_in_which_a_search_was_broken_off_is_given_up(monkeypatch, error):
+    model, source = build(0), draw_batch([5, 6])
+    search = partial(resident_search, model, source, [20, 20], beam=2, alpha=0.6)
+    wanted, steps = search(), []
+    (before,) = rooms_of(model).kept.values()
+
+    def breaks(*given):
+        steps.append(given)
+        if len(steps) == 4:
+            raise error
+        return Transformer.step_beams(model, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(model, "step_beams", breaks)
+        with pytest.raises(error):
+            search()
+    assert not rooms_of(model).kept
+    assert search() == wanted
+    assert list(rooms_of(model).kept.values()) != [before]
+
+
+@pytest.mark.parametrize("when", ["made", "used"])
+@torch.no_grad()
+def test_without_memory_for_a_room_the_host_searches(monkeypatch, when):
+    model, source = build(0), draw_batch([5, 6])
+    search = partial(resident_search, beam=2, alpha=0.6)
+    search(model, source[:1], [9])
+
+    def full(*_):
+        raise torch.OutOfMemoryError("full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*((rooms.Beams, "empty", full) if when == "made" else (model, "step_beams", full)))
+        found = search(model, source, [20, 20])
+    assert not rooms_of(model).kept  # the one before is given up, too
+    assert_same(found, beam_search(model, source, [20, 20], beam=2, alpha=0.6), tolerance=0)
+    assert_same(search(model, source, [20, 20]), found)
+    assert len(rooms_of(model).kept) == 1
+
+
+@torch.no_grad()
+def test_rooms_leave_memory_to_others(monkeypatch):
+    """Half of what is free: what is wanted may push others out, and what would not fit alone is not tried."""
+    model, source = build(0), draw_batch([5] * 5)
+    search = partial(resident_search, model, beam=2, alpha=0.6)
+    one, more = (rooms.room_bytes(model, Room(sentences, 2, 16, 32)) for sentences in (1, 16))
+    search(source[:1], [9])
+    monkeypatch.setattr(rooms, "free_bytes", lambda _: 2 * (more - one))
+    search(source, [9] * 5)
+    assert [room.sentences for room in rooms_of(model).kept] == [16]
+    monkeypatch.setattr(rooms, "free_bytes", lambda _: 0)
+    kept = list(rooms_of(model).kept)
+    assert_same(search(source, [70] * 5), beam_search(model, source, [70] * 5, beam=2, alpha=0.6))
+    assert list(rooms_of(model).kept) == kept
+
+
+@torch.no_grad()
+def test_threads_take_turns():
+    model, sources = build(0), [draw_batch([n + 2, 9 - n]) for n in range(6)]
+    search = partial(resident_search, model, limits=[20, 20], beam=3, alpha=0.6)
+    wanted, found = [search(source) for source in sources], {}
+
+    def work(n):
+        for _ in range(3):
+            found[n] = search(sources[n])
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [found[n] for n in range(6)] == wanted
+
+
+def test_what_cannot_be_recorded_runs_as_it_is_and_says_so_once():
+    done = []
+
+    class Unrecordable(Recorded):
+        def run(self, work):
+            work()
+
+        def record(self, work):
+            done.append("tried")
+            raise RuntimeError("not permitted when stream is capturing\nand more")
+
+    player = Unrecordable(stream=None, pool=None)
+    player(partial(done.append, 0))
+    with pytest.warns(RuntimeWarning, match=r"CUDA graph \(RuntimeError: not permitted when stream is capturing\)"):
+        player(partial(done.append, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        player(partial(done.append, 2))
+    assert done == [0, "tried", 1, 2]
+
+
+def test_memory_that_is_full_while_it_is_recorded_is_no_reason_to_go_on():
+    class Full(Recorded):
+        def run(self, work):
+            work()
+
+        def record(self, work):
+            raise torch.OutOfMemoryError("full")
+
+    player = Full(stream=None, pool=None)
+    player(int)
+    with pytest.raises(torch.OutOfMemoryError):
+        player(int)
+
+
+@torch.no_grad()
+def test_rooms_are_forgotten_when_asked_and_made_anew():
+    model, source = build(0), draw_batch([5])
+    wanted = resident_search(model, source, [9], beam=2, alpha=0.6)
+    before = rooms_of(model)
+    forget_rooms(model)
+    forget_rooms(torch.nn.Linear(1, 1))  # who never had any
+    assert rooms_of(model) is not before
+    assert resident_search(model, source, [9], beam=2, alpha=0.6) == wanted
+
+
 # ── who takes it ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -280,6 +479,11 @@ def test_it_is_for_plain_transformers_and_narrow_beams_on_a_gpu():
     assert not applies(model, there, [9], rooms.WIDEST + 1)
     assert not applies(model, there, [1 << 28], 5)
     assert not applies(type("Sharded", (Transformer,), {})(SMALL, WORDS), there, [9], 5)
+    for register in (model.encoder.register_forward_hook, model.head.register_forward_pre_hook):
+        hook = register(lambda *_: None)
+        assert not applies(model, there, [9], 5)
+        hook.remove()
+    assert applies(model, there, [9], 5)
 
 
 def test_a_translator_takes_it_where_it_applies(monkeypatch):
@@ -289,6 +493,30 @@ def test_a_translator_takes_it_where_it_applies(monkeypatch):
     plain = [list(translator.translate(lines, translator.search(**one))) for one in options]
     monkeypatch.setattr("manyheads.decoding.translator.applies", lambda *_: True)
     there = [list(translator.translate(lines, translator.search(**one))) for one in options]
-    assert [[t.text for t in one] for one in there] == [[t.text for t in one] for one in plain]
+    for ours, theirs in zip(chain(*there), chain(*plain), strict=True):
+        assert len(ours.n_best) == len(theirs.n_best)
+        for a, b in zip(ours.n_best, theirs.n_best, strict=True):
+            assert a.score == pytest.approx(b.score, abs=1e-5)
+            assert a.log_probability == pytest.approx(b.log_probability, abs=1e-5)
+        scores = tuple(replace(a, score=0.0, log_probability=0.0) for a in ours.n_best)
+        wanted = tuple(replace(b, score=0.0, log_probability=0.0) for b in theirs.n_best)
+        assert replace(ours, n_best=scores) == replace(theirs, n_best=wanted)
     assert len(rooms_of(translator.model).kept) == 3
     assert isinstance(rooms_of(translator.model), Rooms)
+
+
+def test_a_validation_gives_its_rooms_back(monkeypatch):
+    """… also one that fails: training goes on, and needs the memory."""
+    translator, task = build_translator(), Task.__new__(Task)
+    task.recipe, task.vocabulary, task.held_out = translator.recipe, translator.vocabulary, {"dev": [("ab cab", "e")]}
+    monkeypatch.setattr("manyheads.decoding.translator.applies", lambda *_: True)
+    translator("ab cab")
+    before = rooms_of(translator.model)
+    assert before.kept
+    assert task.validate(translator.model).samples
+    assert rooms_of(translator.model) is not before
+    translator("ab cab")
+    monkeypatch.setattr(Translator, "score", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        task.validate(translator.model)
+    assert not rooms_of(translator.model).kept

@@ -109,8 +109,9 @@ def test_a_step_never_waits_for_the_gpu():
 
 
 @torch.no_grad()
-def test_what_fails_while_it_is_recorded_can_be_done_later():
-    """A recording that was given up leaves the GPU usable, and the next try records."""
+def test_what_fails_while_it_is_recorded_is_done_as_it_is():
+    """A recording that was given up leaves the GPU and its streams usable."""
+    current = torch.cuda.current_stream()
     recorded, x = Recorder(torch.device("cuda"))(), torch.zeros(3, device="cuda")
 
     def adds():
@@ -121,8 +122,47 @@ def test_what_fails_while_it_is_recorded_can_be_done_later():
         raise ValueError("not now")
 
     recorded(adds)
-    with pytest.raises(ValueError, match="not now"):
+    with pytest.warns(RuntimeWarning, match="not now"), pytest.raises(ValueError, match="not now"):
         recorded(fails)
+    assert torch.cuda.current_stream() == current
     recorded(adds)
     recorded(adds)
+    assert recorded.graph is None
+    assert x.tolist() == [4, 4, 4]
+
+
+@torch.no_grad()
+def test_what_waits_for_the_gpu_cannot_be_recorded_and_the_search_goes_on():
+    """A number that is read ends a recording in a way that torch does not clean up by itself."""
+    current, recorded, x = torch.cuda.current_stream(), Recorder(torch.device("cuda"))(), torch.zeros(3, device="cuda")
+
+    def reads():
+        x.add_(1).sum().item()
+
+    recorded(reads)
+    with pytest.warns(RuntimeWarning, match="could not be recorded"):
+        recorded(reads)
+    recorded(reads)
+    assert torch.cuda.current_stream() == current
     assert x.tolist() == [3, 3, 3]
+
+
+@torch.no_grad()
+def test_without_memory_the_host_searches(monkeypatch):
+    model, source = build(0).cuda(), batch([5, 6])
+    wanted = beam_search(model, source, [20, 20], beam=2, alpha=0.6)
+    monkeypatch.setattr(rooms, "free_bytes", lambda _: 0)
+    assert_same(resident_search(model, source, [20, 20], beam=2, alpha=0.6), wanted, tolerance=1e-4)
+    assert not rooms_of(model).kept
+
+
+@torch.no_grad()
+def test_a_search_that_was_not_finite_leaves_nothing_behind():
+    model, other, source = build(0).cuda(), build(0).cuda(), batch([5, 6])
+    search = partial(resident_search, model, source, [30, 30], beam=2, alpha=0.6)
+    wanted = [search() for _ in range(3)][-1]
+    for parameter in model.parameters():
+        parameter.fill_(torch.nan)
+    search()
+    model.load_state_dict(other.state_dict())
+    assert_same(search(), wanted, tolerance=1e-4)

@@ -24,7 +24,7 @@ def compare(
     length_penalty: float | None = None,
     as_json: Json = False,
     device: Device = "auto",
-    precision: Precision = "auto",
+    precision: Precision = "fp32",
 ) -> None:
     """Score several models on one test set and test whether they differ from the first by more than luck.
 
@@ -49,7 +49,7 @@ def compare(
     length_penalty
         The exponent α of the length penalty (default: what each recipe says).
     as_json
-        One JSON object: models, metrics (score, interval, p), signatures, differences, lines, left_out.
+        One JSON object: models, metrics (score, interval, p), signatures, differences, lines, left_out, precision.
     device
         auto (a GPU if there is one), cpu, cuda, cuda:1.
     """
@@ -79,6 +79,7 @@ def show(found: Any) -> None:
     Out().print(table)
     for name, signature in found.signatures.items():
         print(f"{NAMES[name]}: {signature}")  # noqa: T201
+    print(f"precision: {found.precision}")  # noqa: T201
     for one in found.differences:
         print(f"\n{one.source}\n{one.target}")  # noqa: T201
         for score, text in zip(one.chrf, one.outputs, strict=True):

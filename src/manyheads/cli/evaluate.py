@@ -33,7 +33,7 @@ def evaluate(
     others: Models = (),
     as_json: Json = False,
     device: Device = "auto",
-    precision: Precision = "auto",
+    precision: Precision = "fp32",
 ) -> None:
     """Translate the sources of a test set and score them against its targets.
 
@@ -55,7 +55,7 @@ def evaluate(
     others
         More models, run folders: each token is chosen by the mean of all models' probabilities.
     as_json
-        One JSON object: bleu, chrf, perplexity, exact, signature, lines, seconds (and wer, per of phones).
+        One JSON object: bleu, chrf, perplexity, exact, signature, lines, precision, seconds (and wer, per of phones).
     device
         auto (a GPU if there is one), cpu, cuda, cuda:1.
     """

@@ -1,5 +1,6 @@
 """What several verbs share: options, and a count of what was odd."""
 
+import math
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -20,6 +21,7 @@ __all__ = [
     "SourceName",
     "TargetName",
     "Whole",
+    "finite",
     "load_models",
     "say",
     "whole_number",
@@ -57,6 +59,11 @@ class Out(Console):
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
+
+
+def finite(number: float) -> float | None:
+    """JSON has no NaN and no infinity."""
+    return number if math.isfinite(number) else None
 
 
 def load_models(model: str, others: tuple[str, ...], device: str, precision: str) -> Any:

@@ -1,9 +1,8 @@
 """`manyheads score`: how likely a model finds given targets."""
 
 import json
-import math
 
-from manyheads.cli.options import Device, Files, Json, SourceName, TargetName, say
+from manyheads.cli.options import Device, Files, Json, SourceName, TargetName, finite, say
 
 __all__ = ["score"]
 
@@ -47,8 +46,3 @@ def score(
         else:
             print(f"{one.log_probability:.4f}")  # noqa: T201
     say(truncated, "longer than is scored: the score is that of the beginning, or nan if it is more than a megabyte")
-
-
-def finite(number: float) -> float | None:
-    """JSON has no NaN."""
-    return number if math.isfinite(number) else None

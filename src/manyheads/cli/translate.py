@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from manyheads.cli.align import choose_reading
 from manyheads.cli.control import NO_CONTROL, Control, search_options, wishes_of_lines
-from manyheads.cli.options import AlignHead, Device, File, Json, Models, Precision, Whole, load_models, say
+from manyheads.cli.options import AlignHead, Device, File, Json, Models, Precision, Whole, finite, load_models, say
 from manyheads.decoding.links import moses
 from manyheads.errors import OptionError, SaveError
 
@@ -88,7 +88,8 @@ def translate(
     batch
         Lines computed together.
     as_json
-        One JSON object a line: translation, score, truncated, parts, looped, and n_best, alignment and unmet if asked for.
+        One JSON object a line: translation, score (null if it is not finite), truncated, parts, looped, and n_best, alignment
+        and unmet if asked for.
     device
         auto (a GPU if there is one), cpu, cuda, cuda:1.
     """
@@ -129,15 +130,19 @@ def run(
         ranked = enumerate(line.n_best, 1)
         return "\n".join(f"{number}\t{rank}\t{one.score:.4f}\t{one.text}{aligned(one)}" for rank, one in ranked)
 
-    parts = truncated = looped = unmet = 0
+    parts = truncated = looped = unmet = broken = 0
     with open_output(output, flush=chunk == 1) as write:
         for number, line in enumerate(found, 1):
             write(show(number, line))
             parts, truncated = parts + (line.parts > 1), truncated + line.truncated
-            looped, unmet = looped + line.looped, unmet + bool(line.unmet)
+            looped, unmet, broken = looped + line.looped, unmet + bool(line.unmet), broken + (not line.finite)
     say(parts, "too long for one pass, translated in parts")
     say(truncated, "cut off at the bound on the length (--max-length, decode.max_ratio, decode.max_extra)")
     say(looped, "ending with the same few pieces again and again (--no-repeat 4 forbids that)")
+    say(
+        broken,
+        "with numbers that are not finite, left blank or without a part (--precision bf16 or fp32 holds larger ones)",
+    )
     say(unmet, "without something that was wished for: no room, or at odds with another wish (--json names it)")
 
 
@@ -157,7 +162,7 @@ def as_object(line: Any, n_best: int, reading: Any, wished: bool) -> dict[str, A
 
 
 def as_alternative(one: Any) -> dict[str, Any]:
-    found = {"translation": one.text, "score": round(one.score, 4)}
+    found = {"translation": one.text, "score": finite(round(one.score, 4))}
     return found if one.alignment is None else {**found, "alignment": one.alignment}
 
 

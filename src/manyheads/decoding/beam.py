@@ -7,7 +7,6 @@ scores better than the worst of them, or no beginning is left; it then leaves th
 B sentences · k beam · W words
 """
 
-import math
 from collections.abc import Callable, Sequence
 from math import inf
 
@@ -16,14 +15,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from manyheads.decoding.greedy import next_log_probabilities
-from manyheads.decoding.hypothesis import Hypothesis, length_penalty
+from manyheads.decoding.hypothesis import NOTHING, Hypothesis, length_penalty
 from manyheads.decoding.steps import StepModel
 from manyheads.text.tokenizer import BEGIN, END
 
 __all__ = ["Candidates", "Follow", "beam_search", "continuations"]
-
-NOTHING = Hypothesis([], -math.inf, -math.inf, finished=False)
-"""If a model's numbers are not finite, no continuation has a probability."""
 
 
 class Finished:

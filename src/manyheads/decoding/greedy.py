@@ -4,13 +4,14 @@ B sentences · S source tokens · W words
 """
 
 from collections.abc import Callable, Sequence
+from math import isfinite
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from manyheads.decoding.hypothesis import Hypothesis, length_penalty
+from manyheads.decoding.hypothesis import NOTHING, Hypothesis, length_penalty
 from manyheads.decoding.steps import Rows, StepModel
 from manyheads.text.tokenizer import BEGIN, END, PADDING
 
@@ -61,6 +62,8 @@ def hypothesis(ids: list[int], log_p: list[float], alpha: float) -> Hypothesis:
     finished = END in ids
     tokens = ids.index(END) + 1 if finished else len(ids)
     total = sum(log_p[:tokens])
+    if not isfinite(total):
+        return NOTHING
     return Hypothesis(ids[: tokens - finished], total, total / length_penalty(tokens, alpha), finished)
 
 
@@ -107,6 +110,6 @@ class Sampler:
         self.draws = self.draws.to(log_p.device)
         draw = self.draws[rows, step] * sums[:, -1]
         place = torch.searchsorted(sums, draw[:, None], right=True)
-        # Rounding may point one beyond the last word that may be drawn.
-        place = torch.minimum(place, (p > 0).sum(-1, keepdim=True) - 1)
+        # Rounding may point one beyond the last word that may be drawn. (Of numbers that are not finite, none may be.)
+        place = torch.minimum(place, (p > 0).sum(-1, keepdim=True) - 1).clamp(min=0)
         return words.gather(1, place)[:, 0]

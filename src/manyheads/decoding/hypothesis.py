@@ -1,8 +1,9 @@
 """What a search gives, and how it is compared."""
 
 from dataclasses import dataclass
+from math import inf, isfinite
 
-__all__ = ["Hypothesis", "length_penalty"]
+__all__ = ["NOTHING", "Hypothesis", "length_penalty"]
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,14 @@ class Hypothesis:
     log_probability: float
     score: float
     finished: bool
+
+    @property
+    def finite(self) -> bool:
+        return isfinite(self.score)
+
+
+NOTHING = Hypothesis([], -inf, -inf, finished=False)
+"""If a model's numbers are not finite, no continuation has a probability."""
 
 
 def length_penalty(tokens: int, alpha: float) -> float:

@@ -7,6 +7,7 @@ What is recorded are kernels and addresses. A replay reads what lies at these ad
 place are seen; tensors that were put elsewhere are not, and whoever keeps a recording must notice (`addresses`).
 """
 
+import warnings
 from collections.abc import Callable
 from itertools import chain
 from threading import Lock
@@ -14,6 +15,8 @@ from typing import Any
 
 import torch
 from torch import nn
+
+from manyheads.errors import first_line
 
 __all__ = ["Eager", "Player", "Recorder", "addresses"]
 
@@ -31,7 +34,7 @@ class Recorded:
     """Does the same work again and again: first as it is, which also warms up what a recording needs, then recorded.
 
     So work that is done once is never recorded, and nothing is done in vain. The work is handed in at each call and not
-    kept: a recording does not keep a model alive.
+    kept: a recording does not keep a model alive. Work that cannot be recorded is done as it is from then on.
     """
 
     one_at_a_time = Lock()
@@ -40,33 +43,55 @@ class Recorded:
     def __init__(self, stream: torch.cuda.Stream, pool: Any) -> None:
         self.stream, self.pool = stream, pool
         self.graph: torch.cuda.CUDAGraph | None = None
-        self.warm = False
+        self.warm = self.refused = False
 
     def __call__(self, work: Work) -> None:
-        if not self.warm:
+        if self.graph is None and self.warm and not self.refused:
+            self.graph = self.try_to_record(work)
+        if self.graph is None:
             self.run(work)
             self.warm = True
-            return
-        if self.graph is None:
-            self.graph = self.record(work)
-        self.graph.replay()
+        else:
+            self.graph.replay()
 
     def run(self, work: Work) -> None:
         """On the stream that records, after what was launched before and before what is launched next."""
         current = torch.cuda.current_stream(self.stream.device)
         self.stream.wait_stream(current)
-        with torch.cuda.stream(self.stream):
-            work()
-        current.wait_stream(self.stream)
+        try:
+            with torch.cuda.stream(self.stream):
+                work()
+        finally:
+            current.wait_stream(self.stream)
+
+    def try_to_record(self, work: Work) -> torch.cuda.CUDAGraph | None:
+        """What is recorded does not run meanwhile: after a recording that failed, the work is still to be done."""
+        try:
+            return self.record(work)
+        except torch.OutOfMemoryError:
+            raise  # done as it is, it would need as much
+        except Exception as error:
+            self.refused = True
+            # Where the recording could not even be ended, what was raised before says why.
+            reason = first_line(error.__context__ or error)
+            warnings.warn(
+                f"a search runs step by step, and slower: it could not be recorded as a CUDA graph ({reason})",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return None
 
     def record(self, work: Work) -> torch.cuda.CUDAGraph:
         """`thread_local`: other threads may go on allocating meanwhile, as those that make batches do."""
-        graph = torch.cuda.CUDAGraph()
-        with (
-            Recorded.one_at_a_time,
-            torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"),
-        ):
-            work()
+        graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self.stream.device)
+        try:
+            with (
+                Recorded.one_at_a_time,
+                torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"),
+            ):
+                work()
+        finally:
+            torch.cuda.set_stream(before)  # a recording that cannot be ended does not go back to it
         return graph
 
 

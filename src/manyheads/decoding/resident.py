@@ -20,9 +20,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from manyheads.decoding.beam import NOTHING, Candidates, continuations, unfinished
+from manyheads.decoding.beam import Candidates, continuations, unfinished
 from manyheads.decoding.greedy import log_probabilities
-from manyheads.decoding.hypothesis import Hypothesis
+from manyheads.decoding.hypothesis import NOTHING, Hypothesis
 from manyheads.models.transformer import Transformer
 from manyheads.nn import BeamCache, Room
 from manyheads.text.tokenizer import BEGIN, END

@@ -28,6 +28,7 @@ class Translation:
     parts       how many the line was cut into, because it was too long for one pass
     looped      it ends with the same few pieces again and again
     unmet       phrases that should be in it and are not, or the other way round
+    finite      False if the model's numbers were too large for its precision, or it is broken: what there is, is not to be used
     """
 
     n_best: tuple[Alternative, ...]
@@ -35,6 +36,7 @@ class Translation:
     parts: int = 1
     looped: bool = False
     unmet: tuple[str, ...] = ()
+    finite: bool = True
 
     @property
     def text(self) -> str:

@@ -44,14 +44,15 @@ from manyheads.decoding.options import Search
 from manyheads.decoding.reading import Reading
 from manyheads.decoding.repetition import looped
 from manyheads.decoding.rooms import applies, resident_search
+from manyheads.decoding.rounding import check_finite, read_again
 from manyheads.decoding.script import Script, Scripts
 from manyheads.decoding.segments import join_parts
 from manyheads.decoding.translation import BLANK, Alternative, ForcedScore, Translation
 from manyheads.decoding.wishes import NO_WISHES, Wishes
 from manyheads.decoding.words import word_characters
 from manyheads.errors import OptionError, brief, did_you_mean
-from manyheads.machine import choose_device, choose_dtype
-from manyheads.modelfolder import load_model, save_model
+from manyheads.machine import choose_device, choose_dtype, precision_of
+from manyheads.modelfolder import find_model, load_model, save_model
 from manyheads.models.transformer import Transformer
 from manyheads.recipe import Recipe
 from manyheads.text.tokenizer import BEGIN, END, PADDING
@@ -75,12 +76,20 @@ LONGEST_ALIGNED = 1_024
 class Translator:
     """A Transformer, its vocabulary, and how to search. It computes where the model is, in the model's precision."""
 
-    def __init__(self, model: Transformer | Ensemble, vocabulary: Vocabulary, recipe: Recipe) -> None:
+    def __init__(
+        self, model: Transformer | Ensemble, vocabulary: Vocabulary, recipe: Recipe, folder: Path | None = None
+    ) -> None:
         self.model, self.vocabulary, self.recipe = model, vocabulary, recipe
+        self.folder = folder  # where it was loaded from, if it was
 
     @property
     def device(self) -> torch.device:
         return self.model.words.weight.device
+
+    @property
+    def precision(self) -> str:
+        """Of the weights: "fp32", "bf16" or "fp16"."""
+        return precision_of(self.model.words.weight.dtype)
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto", precision: str = "auto") -> "Translator":
@@ -91,25 +100,25 @@ class Translator:
         chosen = choose_device(device)
         dtype = choose_dtype(chosen, precision)
         model, vocabulary, recipe = load_model(folder)
-        return cls(model.to(chosen, dtype), vocabulary, recipe)
+        check_finite(model.to(chosen, dtype))
+        return cls(model, vocabulary, recipe, find_model(folder).absolute())
 
     def naming(self, source: str | None, target: str | None) -> "Translator":
         """The same, for files that call the sides so: keys of JSONL, languages of TMX and PO. None: as the recipe says."""
         if source is None and target is None:
             return self
         data = replace(self.recipe.data, source=source, target=target)
-        return Translator(self.model, self.vocabulary, replace(self.recipe, data=data))
+        return Translator(self.model, self.vocabulary, replace(self.recipe, data=data), self.folder)
 
     def save(self, folder: str | Path, store: str = "fp32") -> None:
-        """To a folder of its own, for others. As "fp16" or "int8" it takes a half or a quarter of the room."""
+        """To a folder of its own, for others. As "fp16" or "int8" it takes a half or a quarter of the room.
+
+        Weights that were rounded to translate are read again from where they came from: the precision does not matter.
+        """
         if isinstance(self.model, Ensemble):
             raise OptionError(f"models are saved one by one, got an ensemble of {len(self.model.members)}")
-        if (dtype := self.model.words.weight.dtype) != torch.float32:
-            raise OptionError(
-                f"a model is saved from its weights in full precision, got {str(dtype).removeprefix('torch.')}",
-                hint='Translator.load(folder, precision="fp32"); to take less room: save(folder, store="fp16")',
-            )
-        save_model(folder, self.model, self.vocabulary, self.recipe, store)
+        model = self.model if self.precision == "fp32" else read_again(self.model, self.folder)
+        save_model(folder, model, self.vocabulary, self.recipe, store)
 
     @overload
     def __call__(self, text: str, *, wishes: Wishes = ..., **options: float) -> str: ...
@@ -263,20 +272,24 @@ class Translator:
         """The parts of a line become one translation. Only a line in one part has several."""
         if not parts:
             return BLANK
+        best = [hypotheses[0] for hypotheses in parts]
+        found = {
+            "truncated": any(not h.finished for h in best if h.finite),
+            "looped": any(looped(h.ids) for h in best),
+            "finite": all(h.finite for h in best),
+        }
         if len(parts) == 1:
             alternatives = tuple(
                 Alternative(self.vocabulary.target.decode(h.ids), h.score, h.log_probability) for h in parts[0][:n_best]
             )
-            return Translation(alternatives, truncated=not parts[0][0].finished, looped=looped(parts[0][0].ids))
-        best = [hypotheses[0] for hypotheses in parts]
+            return Translation(alternatives, **found)
         text = join_parts(self.vocabulary.target.decode(h.ids) for h in best)
         whole = Alternative(text, sum(h.score for h in best), sum(h.log_probability for h in best))
-        truncated, loops = not all(h.finished for h in best), any(looped(h.ids) for h in best)
-        return Translation((whole,), truncated, parts=len(parts), looped=loops)
+        return Translation((whole,), parts=len(parts), **found)
 
     @torch.no_grad()
     def score(self, pairs: Sequence[tuple[str, str]], batch: int = 64) -> list[ForcedScore]:
-        """log P(target | source) of every pair, in order."""
+        """log P(target | source) of every pair, in order, as exact as the weights: in half precision, to about three digits."""
         sources, written = self.encode_pairs(pairs)
         targets = [[*ids, END] for ids in written]
         lengths = [max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)]
@@ -318,7 +331,7 @@ class Translator:
         return reading
 
     def align(self, pairs: Sequence[tuple[str, str]], head: str | None = None, batch: int = 64) -> list[Alignment]:
-        """Which words of given pairs belong together, in order."""
+        """Which words of given pairs belong together, in order, as the weights say in their precision."""
         sources, targets = self.encode_pairs(pairs)
         most = self.longest_aligned
         cut = [max(len(s), len(t) + 1) > most for s, t in zip(sources, targets, strict=True)]

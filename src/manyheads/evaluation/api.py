@@ -15,11 +15,12 @@ __all__ = ["evaluate", "score"]
 
 
 def evaluate(
-    model: str | Path | Translator, data: Paths, *, device: str = "auto", precision: str = "auto", **options: float
+    model: str | Path | Translator, data: Paths, *, device: str = "auto", precision: str = "fp32", **options: float
 ) -> Scores:
     """Translate the sources of `data` (files as `train` takes them) and score them against the targets.
 
-    Options are those of `Search`: beam, length_penalty, …
+    Options are those of `Search`: beam, length_penalty, … A figure is not to depend on the device: unless `precision` says
+    otherwise it is that of full precision. (A Translator has a precision of its own.)
     """
     translator = model if isinstance(model, Translator) else Translator.load(model, device, precision)
     counts = Counts()
@@ -28,7 +29,7 @@ def evaluate(
     outputs = translator.translate_distinct([source for source, _ in pairs], translator.search(**options))
     seconds = time.monotonic() - began
     scores = score_outputs(pairs, outputs, symbols=translator.vocabulary.target.kind == "symbols")
-    scores.seconds, scores.left_out = seconds, counts.left_out
+    scores.seconds, scores.left_out, scores.precision = seconds, counts.left_out, translator.precision
     scores.perplexity = perplexity(mean_loss(translator.score(pairs)))
     return scores
 

@@ -8,7 +8,7 @@ models do.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,8 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """metrics: for each, a figure a model; signatures: how it was computed; differences: the largest first."""
+    """metrics: for each, a figure a model; signatures: how it was computed; differences: the largest first;
+    precision: that the models computed in, one after the other if they differ."""
 
     models: list[str]
     metrics: dict[str, list[Figure]]
@@ -61,6 +62,7 @@ class Comparison:
     differences: list[Difference]
     lines: int
     left_out: int = 0
+    precision: str | None = None
 
     def as_object(self) -> dict[str, Any]:
         return asdict(self)
@@ -74,15 +76,16 @@ def compare(
     source: str | None = None,
     target: str | None = None,
     device: str = "auto",
-    precision: str = "auto",
+    precision: str = "fp32",
     **options: float,
 ) -> Comparison:
     """Translate the sources of `data` with each model and compare all with the first, by paired "bootstrap" resampling or
-    approximate "randomisation". `source` and `target` are what the files call the sides; options are those of `Search`."""
+    approximate "randomisation". `source` and `target` are what the files call the sides; options are those of `Search`. Like those of `evaluate`, figures
+    are of full precision unless `precision` says otherwise."""
     choose("test", test, TESTS)
     if len(models) < 2:
         raise OptionError(f"a comparison is of two models or more, got {len(models)}")
-    outputs, kinds, counts, pairs, reading = {}, set(), Counts(), [], None
+    outputs, kinds, precisions, counts, pairs, reading = {}, set(), [], Counts(), [], None
     for number, model in enumerate(models, 1):  # one after the other: only one of them is in memory
         translator = model if isinstance(model, Translator) else Translator.load(model, device, precision)
         translator = translator.naming(source, target)
@@ -97,7 +100,9 @@ def compare(
         name = name if name not in outputs else f"{name} ({number})"
         outputs[name] = translator.translate_distinct([source for source, _ in pairs], translator.search(**options))
         kinds.add(translator.vocabulary.target.kind)
-    return compare_outputs(pairs, outputs, test=test, symbols=kinds == {"symbols"}, left_out=counts.left_out)
+        precisions.append(translator.precision)
+    found = compare_outputs(pairs, outputs, test=test, symbols=kinds == {"symbols"}, left_out=counts.left_out)
+    return replace(found, precision=", ".join(precisions if len(set(precisions)) > 1 else precisions[:1]))
 
 
 def compare_outputs(

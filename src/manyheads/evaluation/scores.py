@@ -17,6 +17,7 @@ class Scores:
     """bleu and chrf as sacreBLEU gives them, with signatures; perplexity of the targets by piece; and what the task adds.
 
     left_out   pairs that are blank on one side or too long to be a sentence
+    precision  that the model computed in, if one did
     exact      percent of outputs that equal their target
     wer        percent of distinct sources whose output equals none of their targets   (targets made of symbols)
     per        percent of wrong symbols, to the nearest target                         (targets made of symbols)
@@ -31,6 +32,7 @@ class Scores:
     perplexity: float = float("nan")
     seconds: float = 0.0
     left_out: int = 0
+    precision: str | None = None
     extra: dict[str, float] = field(default_factory=dict)
 
     def as_object(self) -> dict[str, Any]:
@@ -48,6 +50,7 @@ class Scores:
             **signatures,
             "lines": self.lines,
             "left_out": self.left_out,
+            "precision": self.precision,
             "seconds": round(self.seconds, 3),
         }
 

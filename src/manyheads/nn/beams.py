@@ -13,6 +13,7 @@ B sentences · k beams · R room, in steps · L steps that are looked at · G ke
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import torch
@@ -50,6 +51,13 @@ class BeamPast(NamedTuple):
             room.index_copy_(2, self.step, newest.unsqueeze(2))
         return KeyValue(*(room[:, :, :steps].flatten(2, 3) for room in self.room))
 
+    def within(self, left: int | None) -> Bool[Tensor, "B 1 k L*k"]:
+        """What is seen, of it no more than `left` steps back: slots lie still, and a window moves over them."""
+        if left is None:
+            return self.seen
+        slots = torch.arange(self.seen.shape[3], device=self.seen.device)
+        return self.seen & (slots // self.seen.shape[2] >= self.step - left)
+
 
 @dataclass(frozen=True, eq=False)
 class BeamCache:
@@ -84,10 +92,18 @@ class BeamCache:
         )
 
     def begin(self, start: DecoderCache) -> None:
-        """Nothing is written yet; the memory is that of `start`, one row a sentence."""
+        """Nothing is written yet; the memory is that of `start`, one row a sentence.
+
+        What was written before is wiped out, though none of it may be seen: it has weight 0, and 0 times NaN is NaN. One
+        search whose numbers are not finite would spoil all that come after it.
+        """
         self.step.zero_()
         self.seen.zero_()
-        if start.memory_layout.keep is not None:
+        for tensor in chain(*self.past):
+            tensor.zero_()
+        if start.memory_layout.keep is None:
+            self.keep.fill_(True)
+        else:
             self.keep.copy_(start.memory_layout.keep)
         for here, given in zip(self.memory, start.memory, strict=True):
             here.k.copy_(given.k)
@@ -119,6 +135,6 @@ class BeamCache:
 
 
 def empty_like(attention: MultiHeadAttention, shape: tuple[int, ...], sentences: int) -> KeyValue:
-    """Zeros, not whatever lay there: what may not be seen has weight 0, and 0 times NaN is NaN."""
+    """Zeros, not whatever lay there: see `BeamCache.begin`."""
     weight, widths = attention.input.weight, (attention.key_width, attention.value_width)
     return KeyValue(*(weight.new_zeros(sentences, attention.kv_heads, *shape, width) for width in widths))

@@ -162,7 +162,9 @@ class MultiHeadAttention(nn.Module):
         """Self-attention of the newest token of each of k beams. What `past` lets each of them see is what it has written."""
         q, k, v = self.input(x).split_with_sizes(self.sizes, dim=-1)
         k, v = past.append(*self._keys_values(k, v, layout))
-        out, _ = attend(self._queries(q, layout), k, v, past.seen, (None, None), self.score, 0.0, False)
+        out, _ = attend(
+            self._queries(q, layout), k, v, past.within(self.bounds[0]), (None, None), self.score, 0.0, False
+        )
         return self.output(out.transpose(1, 2).flatten(-2))
 
     def _halves(self) -> tuple[Projection, Projection]:

@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from manyheads.decoding.find_reading import find_reading
+from manyheads.decoding.rooms import forget_rooms
 from manyheads.decoding.translator import ForcedScore, Translator
 from manyheads.evaluation.rates import mean_loss, perplexity
 from manyheads.evaluation.scores import Scores, score_outputs
@@ -173,6 +174,12 @@ class Task:
 
     def validate(self, model: nn.Module, *, final: bool = False, on: str = "dev", team: Team = ALONE) -> Validation:
         """Loss on all pairs, scores on as many translations as the recipe says: greedy, or as the recipe decodes if final."""
+        try:
+            return self.judge(model, final=final, on=on, team=team)
+        finally:
+            forget_rooms(model)
+
+    def judge(self, model: nn.Module, *, final: bool, on: str, team: Team) -> Validation:
         translator = Translator(model, self.vocabulary, self.recipe)  # type: ignore[arg-type]
         scored = [(one.log_probability, one.tokens) for one in translator.score(team.share(self.held_out[on]))]
         loss = mean_loss([ForcedScore(*one) for one in team.joined(scored)])

@@ -1,0 +1,40 @@
+"""Weights that are held in 16 bits to translate faster: are they still numbers, and where are those that were not rounded?"""
+
+from pathlib import Path
+
+import torch
+
+from manyheads.errors import OptionError
+from manyheads.machine import precision_of
+from manyheads.modelfolder import load_model
+from manyheads.models.transformer import Transformer
+
+__all__ = ["check_finite", "read_again"]
+
+
+def check_finite(model: Transformer) -> None:
+    """What 32 bits hold may be too large for fp16, and one such weight spoils every sentence it meets."""
+    for name, tensor in model.state_dict().items():
+        if not tensor.isfinite().all():
+            raise OptionError(
+                f"--precision must be one that can hold every weight, got {precision_of(tensor.dtype)}, too narrow for {name}",
+                hint="--precision bf16 has the range of fp32",
+            )
+
+
+def read_again(model: Transformer, folder: Path | None) -> Transformer:
+    """The weights of a model as they were before they were rounded. They must be those that it has: none is made up."""
+    dtype = model.words.weight.dtype
+    if folder is None:
+        raise OptionError(
+            f"a model is saved from its weights in full precision, got {precision_of(dtype)} and no folder to read them from",
+            hint='Translator.load(folder, precision="fp32"); to take less room: save(folder, store="fp16")',
+        )
+    full, now = load_model(folder)[0], model.state_dict()
+    then = {name: tensor.to(dtype) for name, tensor in full.state_dict().items()}
+    if now.keys() != then.keys() or not all(torch.equal(now[name].cpu(), then[name]) for name in now):
+        raise OptionError(
+            f"a model is saved from its weights in full precision, got {precision_of(dtype)}, and those in {folder} are others",
+            hint='Translator.load(folder, precision="fp32"), then change them',
+        )
+    return full
