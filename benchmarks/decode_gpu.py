@@ -18,8 +18,6 @@ transformers compiles the steps on a GPU. The faster counts, row by row, and it 
 
 import argparse
 import json
-import platform
-import shlex
 import statistics
 import sys
 import time
@@ -30,10 +28,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from torch import Tensor
 
 from benchmarks.marian import as_marian, generate
+from benchmarks.setting import setting, write_json
 from manyheads import Translator
 from manyheads.decoding.batching import pad
 from manyheads.decoding.beam import beam_search
@@ -64,9 +62,10 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     rows = [row for precision in options.precision for row in measure_all(options, precision)]
-    result = {"command": shlex.join(["python", "-m", "benchmarks.decode_gpu", *sys.argv[1:]]), **where(options), "rows": rows}  # fmt: skip
     if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+        write_json(
+            options.json, {**setting(choose_device(options.device)), "model": shape_of(options.model), "rows": rows}
+        )
     show(rows)
 
 
@@ -160,12 +159,10 @@ def timed(work: Search, batches: Batches) -> tuple[float, list[list[int]]]:
     return time.perf_counter() - began, found
 
 
-def where(options: argparse.Namespace) -> dict[str, object]:
-    device, model = choose_device(options.device), load_model(options.model)[0]
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
+def shape_of(folder: str) -> dict[str, int]:
+    model = load_model(folder)[0]
     shape = {key: getattr(model.config, key) for key in ("width", "layers", "depth", "heads", "feedforward")}
-    versions = {"torch": torch.__version__, "transformers": transformers.__version__}
-    return {"device": name, "model": shape | {"words": model.words.num_embeddings}, **versions}
+    return shape | {"words": model.words.num_embeddings}
 
 
 def show(rows: list[dict]) -> None:

@@ -81,9 +81,9 @@ def measure(size: str, options: argparse.Namespace, logs: Path) -> Iterator[tupl
         ready = warm_up(children, options.limit)
         well = sum(child.fault is None for child in children)
         print(f"{size}: {well} of {len(jobs)} ready after {time.monotonic() - began:.0f} s", flush=True)
-        for _ in range(options.rounds):
+        for turn in range(options.rounds):
             for budget in options.tokens:
-                for number, child in enumerate(children):
+                for number, child in list(enumerate(children))[:: -1 if turn % 2 else 1]:
                     if budget in jobs[number].budgets and (found := child.ask(f"measure {budget}", MEASUREMENT)):
                         taken.setdefault((number, budget), []).append(found)
             rows = [

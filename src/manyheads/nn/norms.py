@@ -46,10 +46,11 @@ INNER = (InnerLayerNorm, InnerRMSNorm)
 
 
 def fast(x: Tensor) -> bool:
-    """In training on a GPU. What is not trained has no backward pass."""
+    """Where training is compiled for a GPU. What is not trained has no backward pass, and PyTorch's own kernel is best where it runs alone."""
     return (
         x.is_cuda
         and HAVE_TRITON
+        and torch.compiler.is_compiling()
         and torch.is_grad_enabled()
         and x.requires_grad
         and x.dtype != torch.float64
