@@ -7,7 +7,7 @@ import torch
 
 import manyheads
 from manyheads.errors import TrainingError
-from manyheads.training import api, loop
+from manyheads.training import beginning, loop
 from training.corpus import TINY, write_pairs
 
 
@@ -21,7 +21,7 @@ def train(tmp_path, monkeypatch):
         changes = {**TINY, "train.steps": 6, "train.validate_every": 3, "train.fast": "on", **options}
         with monkeypatch.context() as patch:
             patch.setattr(loop, "can_graph", lambda machine, team: True)
-            patch.setattr(api, "can_graph", lambda machine, team: True)
+            patch.setattr(beginning, "can_graph", lambda machine, team: True)
             return manyheads.train(
                 "tiny", train=data[0], dev=data[1], out=tmp_path / "run", changes=changes, device="cpu"
             )

@@ -11,7 +11,7 @@ import manyheads
 from manyheads import OptionError
 from manyheads.machine import Machine
 from manyheads.tasks.translate import Task
-from manyheads.training import api
+from manyheads.training import beginning
 from manyheads.training.state import State
 from manyheads.training.steps import EagerSteps
 from training.corpus import TINY, write_pairs
@@ -43,7 +43,7 @@ def sha256(out):
 
 
 def test_a_packed_run_goes_on_with_packs_on_a_cpu(tmp_path, data, monkeypatch):
-    monkeypatch.setattr(api, "pack", pack_anyway)
+    monkeypatch.setattr(beginning, "pack", pack_anyway)
     train(data, tmp_path / "whole", 20)
     train(data, tmp_path / "halves", 10)
     monkeypatch.undo()  # from here on, a machine that would not have packed

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -12,45 +11,23 @@ import torch
 
 from manyheads.errors import OptionError, TrainingError
 from manyheads.machine import Machine, choose_machine
-from manyheads.modelfolder import MODEL, load_weights
 from manyheads.recipe import TASKS, Recipe, change_recipe, load_recipe
-from manyheads.report.page import write_report
-from manyheads.storage import read_file
-from manyheads.tasks.task import changed_data
 from manyheads.team import Team, gathered
 from manyheads.text.corpus import Paths
 from manyheads.training.auto import recipe_for
-from manyheads.training.checkpoints import Checkpoints
+from manyheads.training.beginning import go_on, introduce, judge_base
+from manyheads.training.ending import Trained, conclude
 from manyheads.training.log import Log, Silent
-from manyheads.training.loop import Ending, fit, steps_of, warmup_of
+from manyheads.training.loop import fit
 from manyheads.training.run import Run
 from manyheads.training.session import Session
-from manyheads.training.show import Show, metrics_line
+from manyheads.training.show import Show
 from manyheads.training.signals import listen
 from manyheads.training.state import State
-from manyheads.training.steps import can_graph
 from manyheads.training.tensorboard import tensorboard_listener
-from manyheads.training.tuning import FINETUNE, SETS, Base, comparison, tuned_recipe
+from manyheads.training.tuning import FINETUNE, Base, tuned_recipe
 
 __all__ = ["Trained", "train"]
-
-WORTH_COMPILING = 300
-"""Steps. Compiling takes as long as some hundred of a small model's take without it."""
-
-
-@dataclass(frozen=True)
-class Trained:
-    """Where the model is and how good it is on the development set.
-
-    reason    why training ended: "finished", "patience" (it no longer got better) or "stopped"
-    stopped   the signal that did it
-    """
-
-    folder: Path
-    steps: int
-    metrics: Mapping[str, float]
-    reason: str = "finished"
-    stopped: int | None = None
 
 
 def train(
@@ -197,149 +174,3 @@ def enough_memory() -> Iterator[None]:
             f"there is not enough memory: {str(error).splitlines()[0][:160] if str(error) else 'none left'}",
             hint="for a new run: train.accumulate=2 computes each batch in two parts, a smaller train.tokens makes it smaller",
         ) from None
-
-
-def go_on(session: Session, changed: bool) -> bool:
-    """From the newest whole checkpoint, if there is one, with the threads it was made with."""
-    team = session.team
-    newest = Checkpoints(session.run.checkpoints, session.show.say).newest()
-    if newest is None:
-        session.state.progress.data = dict(session.task.fingerprint)
-        session.state.progress.packed = pack(session)
-        return False
-    session.state.restore(newest)
-    progress = session.state.progress
-    session.task.arrange(progress.packed)
-    if session.config.fast == "on" and not (progress.packed and can_graph(session.machine, team)):
-        raise OptionError(
-            f"train.fast = 'on' goes on where a run that began with it can, got a run of {'packs' if progress.packed else 'padded batches'} "
-            f"on {session.machine}",
-            hint="train.fast=auto goes on with its batches",
-        )
-    torch.set_num_threads(progress.threads)
-    session.show.say(f"going on from step {progress.step:,}")
-    check_data(session, changed)
-    if steps_of(session.config, session.task.batches_per_epoch) < progress.step:
-        raise OptionError(
-            f"a run goes on to a step that it has not reached, got step {progress.step:,} and train.steps or train.epochs before it"
-        )
-    if progress.processes != team.size:
-        session.show.say(f"processes: {team.size} instead of {progress.processes}: sums are rounded otherwise")
-        progress.processes = team.size
-    return True
-
-
-def pack(session: Session) -> int:
-    """How many packs is a batch, or is it padded (0)? Decided when a run begins; it goes on with the same batches, wherever that is."""
-    config, known = session.config, session.task.packs_well
-    able = known and can_graph(session.machine, session.team)
-    if config.fast == "on" and not able:
-        got = f"{session.machine}, processes: {session.team.size}" if known else "attention that no such kernel knows"
-        raise OptionError(
-            f"train.fast = 'on' is for one GPU in bf16, one process, and attention with kernels for packed sentences, got {got}",
-            hint="train.fast=auto is fast where it can be",
-        )
-    long = steps_of(config, session.task.batches_per_epoch) >= WORTH_COMPILING
-    fast = able and (config.fast == "on" or (config.fast == "auto" and long))
-    packs = config.accumulate if fast else 0
-    session.task.arrange(packs)
-    return packs
-
-
-def check_data(session: Session, changed: bool) -> None:
-    """A checkpoint knows what data it was trained on. With other data an epoch begins here."""
-    progress, now = session.state.progress, dict(session.task.fingerprint)
-    if progress.data == now:
-        return
-    if not changed:
-        raise changed_data(f"other data than at step {progress.step:,}")
-    if progress.data.get("train") != now["train"]:
-        progress.data_since, progress.first_loss, progress.high = progress.step, None, 0
-    progress.data = now
-    progress.best, progress.best_step, progress.lowest_loss, progress.waited = None, 0, None, 0
-    session.show.say("the data has changed: from here on it is what is there now, and scores before do not count")
-
-
-def judge_base(session: Session) -> None:
-    """How good the model is before it is trained further: on the new data, and on the old if there is some."""
-    for name in session.task.held_out:
-        validation = session.task.validate(session.state.best_model(), final=True, on=name, team=session.team)
-        session.state.progress.before[name] = dict(validation.metrics)
-        session.log.write("before", on=name, step=0, **validation.metrics)
-        session.show.say(f"before, {SETS[name]}: {metrics_line(validation.metrics)}")
-
-
-def introduce(session: Session) -> None:
-    batches, config = session.task.batches_per_epoch, session.config
-    parameters = sum(p.numel() for p in session.state.parameters)
-    learning = sum(p.numel() for p in session.state.parameters if p.requires_grad)
-    frozen = f", {parameters - learning:,} of them frozen" if learning < parameters else ""
-    steps, machine = steps_of(config, batches), session.machine
-    where = f"{machine} in each of {session.team.size} processes" if session.team.size > 1 else str(machine)
-    warmup = warmup_of(config, steps)
-    session.show.say(
-        f"model: {parameters:,} parameters{frozen}, {steps:,} steps ({steps / batches:.1f} epochs) on {where}"
-    )
-    if warmup < config.warmup:
-        session.show.say(f"warm-up: {warmup:,} instead of {config.warmup:,} steps, for so short a run")
-    session.log.write(
-        "start", step=session.state.progress.step, steps=steps, batches_per_epoch=batches, parameters=parameters,
-        machine=where, torch=torch.__version__, warmup=warmup,
-    )  # fmt: skip
-
-
-def conclude(session: Session, ending: Ending, asked: dict[str, Any]) -> Trained:
-    """Score the model as it will be used, mark the run as finished, and write the report."""
-    task, run, progress = session.task, session.run, session.state.progress
-    model = task.build()
-    load_weights(model, read_file(run.root, MODEL), str(run.root / MODEL))
-    model = model.to(session.machine.device)
-    validation = task.validate(model, final=True, team=session.team)
-    samples = [asdict(sample) for sample in validation.samples]
-    session.log.write("final", step=progress.step, reason=ending.reason, **validation.metrics, samples=samples)
-    summary = {
-        "step": progress.step, "reason": ending.reason, "metrics": dict(validation.metrics), "asked": asked,
-        "best_step": progress.best_step, "seconds": round(progress.seconds, 1),
-        "compile_seconds": round(progress.compile_seconds, 1),
-    }  # fmt: skip
-    after = {
-        name: validation.metrics
-        if name == "dev"
-        else task.validate(model, final=True, on=name, team=session.team).metrics
-        for name in progress.before
-        if name in task.held_out
-    }
-    for name, metrics in after.items():
-        session.log.write("after", on=name, step=progress.step, **metrics)
-    if after:
-        summary |= {"before": progress.before, "after": {name: dict(metrics) for name, metrics in after.items()}}
-    report = session.team.together(partial(finish, task, model, run, summary))
-    session.show.bar.stop()
-    if ending.reason == "patience":
-        steps = steps_of(session.config, task.batches_per_epoch)
-        session.show.say(
-            f"stopped early, at step {progress.step:,} of {steps:,}: no better in {progress.waited} validations (train.patience)"
-        )
-    comparison(progress.before, after, session.show.say)
-    session.show.say(
-        f"done: {metrics_line(validation.metrics)}  (dev, as it will be used)\nmodel in {run.root}{report}"
-    )
-    return Trained(run.root, progress.step, validation.metrics, ending.reason)
-
-
-def finish(task: Any, model: Any, run: Run, summary: dict[str, Any]) -> str:
-    """Store what only the finished model can tell; then nothing is left to do but to look at it. Gives what to say of the
-    report."""
-    run.publish_recipe(task.settle(model), task.files())
-    run.publish_summary(summary)
-    task.close()
-    return write_report_or_say(run)
-
-
-def write_report_or_say(run: Run) -> str:
-    """A report is for looking at: that it cannot be drawn takes nothing from the model."""
-    try:
-        write_report(run)
-    except Exception as error:
-        return f"; {run.report} could not be written: {error!r}"
-    return f", report in {run.report}"

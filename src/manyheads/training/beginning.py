@@ -1,0 +1,106 @@
+"""How a run starts, or starts again: what batches it has, what it goes on from, what is said about it."""
+
+import torch
+
+from manyheads.errors import OptionError
+from manyheads.tasks.task import changed_data
+from manyheads.training.checkpoints import Checkpoints
+from manyheads.training.loop import steps_of, warmup_of
+from manyheads.training.session import Session
+from manyheads.training.show import metrics_line
+from manyheads.training.steps import can_graph
+from manyheads.training.tuning import SETS
+
+__all__ = ["go_on", "introduce", "judge_base"]
+
+WORTH_COMPILING = 300
+"""Steps. Compiling takes as long as some hundred of a small model's take without it."""
+
+
+def go_on(session: Session, changed: bool) -> bool:
+    """From the newest whole checkpoint, if there is one, with the threads it was made with."""
+    team = session.team
+    newest = Checkpoints(session.run.checkpoints, session.show.say).newest()
+    if newest is None:
+        session.state.progress.data = dict(session.task.fingerprint)
+        session.state.progress.packed = pack(session)
+        return False
+    session.state.restore(newest)
+    progress = session.state.progress
+    session.task.arrange(progress.packed)
+    if session.config.fast == "on" and not (progress.packed and can_graph(session.machine, team)):
+        raise OptionError(
+            f"train.fast = 'on' goes on where a run that began with it can, got a run of {'packs' if progress.packed else 'padded batches'} "
+            f"on {session.machine}",
+            hint="train.fast=auto goes on with its batches",
+        )
+    torch.set_num_threads(progress.threads)
+    session.show.say(f"going on from step {progress.step:,}")
+    check_data(session, changed)
+    if steps_of(session.config, session.task.batches_per_epoch) < progress.step:
+        raise OptionError(
+            f"a run goes on to a step that it has not reached, got step {progress.step:,} and train.steps or train.epochs before it"
+        )
+    if progress.processes != team.size:
+        session.show.say(f"processes: {team.size} instead of {progress.processes}: sums are rounded otherwise")
+        progress.processes = team.size
+    return True
+
+
+def pack(session: Session) -> int:
+    """How many packs is a batch, or is it padded (0)? Decided when a run begins; it goes on with the same batches, wherever that is."""
+    config, known = session.config, session.task.packs_well
+    able = known and can_graph(session.machine, session.team)
+    if config.fast == "on" and not able:
+        got = f"{session.machine}, processes: {session.team.size}" if known else "attention that no such kernel knows"
+        raise OptionError(
+            f"train.fast = 'on' is for one GPU in bf16, one process, and attention with kernels for packed sentences, got {got}",
+            hint="train.fast=auto is fast where it can be",
+        )
+    long = steps_of(config, session.task.batches_per_epoch) >= WORTH_COMPILING
+    fast = able and (config.fast == "on" or (config.fast == "auto" and long))
+    packs = config.accumulate if fast else 0
+    session.task.arrange(packs)
+    return packs
+
+
+def check_data(session: Session, changed: bool) -> None:
+    """A checkpoint knows what data it was trained on. With other data an epoch begins here."""
+    progress, now = session.state.progress, dict(session.task.fingerprint)
+    if progress.data == now:
+        return
+    if not changed:
+        raise changed_data(f"other data than at step {progress.step:,}")
+    if progress.data.get("train") != now["train"]:
+        progress.data_since, progress.first_loss, progress.high = progress.step, None, 0
+    progress.data = now
+    progress.best, progress.best_step, progress.lowest_loss, progress.waited = None, 0, None, 0
+    session.show.say("the data has changed: from here on it is what is there now, and scores before do not count")
+
+
+def judge_base(session: Session) -> None:
+    """How good the model is before it is trained further: on the new data, and on the old if there is some."""
+    for name in session.task.held_out:
+        validation = session.task.validate(session.state.best_model(), final=True, on=name, team=session.team)
+        session.state.progress.before[name] = dict(validation.metrics)
+        session.log.write("before", on=name, step=0, **validation.metrics)
+        session.show.say(f"before, {SETS[name]}: {metrics_line(validation.metrics)}")
+
+
+def introduce(session: Session) -> None:
+    batches, config = session.task.batches_per_epoch, session.config
+    parameters = sum(p.numel() for p in session.state.parameters)
+    learning = sum(p.numel() for p in session.state.parameters if p.requires_grad)
+    frozen = f", {parameters - learning:,} of them frozen" if learning < parameters else ""
+    steps, machine = steps_of(config, batches), session.machine
+    where = f"{machine} in each of {session.team.size} processes" if session.team.size > 1 else str(machine)
+    warmup = warmup_of(config, steps)
+    session.show.say(
+        f"model: {parameters:,} parameters{frozen}, {steps:,} steps ({steps / batches:.1f} epochs) on {where}"
+    )
+    if warmup < config.warmup:
+        session.show.say(f"warm-up: {warmup:,} instead of {config.warmup:,} steps, for so short a run")
+    session.log.write(
+        "start", step=session.state.progress.step, steps=steps, batches_per_epoch=batches, parameters=parameters,
+        machine=where, torch=torch.__version__, warmup=warmup,
+    )  # fmt: skip

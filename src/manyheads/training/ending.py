@@ -1,0 +1,90 @@
+"""How a run ends: its model is scored as it will be used, and the run is marked as finished and reported."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from manyheads.modelfolder import MODEL, load_weights
+from manyheads.report.page import write_report
+from manyheads.storage import read_file
+from manyheads.training.loop import Ending, steps_of
+from manyheads.training.run import Run
+from manyheads.training.session import Session
+from manyheads.training.show import metrics_line
+from manyheads.training.tuning import comparison
+
+__all__ = ["Trained", "conclude"]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Where the model is and how good it is on the development set.
+
+    reason    why training ended: "finished", "patience" (it no longer got better) or "stopped"
+    stopped   the signal that did it
+    """
+
+    folder: Path
+    steps: int
+    metrics: Mapping[str, float]
+    reason: str = "finished"
+    stopped: int | None = None
+
+
+def conclude(session: Session, ending: Ending, asked: dict[str, Any]) -> Trained:
+    """Score the model as it will be used, mark the run as finished, and write the report."""
+    task, run, progress = session.task, session.run, session.state.progress
+    model = task.build()
+    load_weights(model, read_file(run.root, MODEL), str(run.root / MODEL))
+    model = model.to(session.machine.device)
+    validation = task.validate(model, final=True, team=session.team)
+    samples = [asdict(sample) for sample in validation.samples]
+    session.log.write("final", step=progress.step, reason=ending.reason, **validation.metrics, samples=samples)
+    summary = {
+        "step": progress.step, "reason": ending.reason, "metrics": dict(validation.metrics), "asked": asked,
+        "best_step": progress.best_step, "seconds": round(progress.seconds, 1),
+        "compile_seconds": round(progress.compile_seconds, 1),
+    }  # fmt: skip
+    after = {
+        name: validation.metrics
+        if name == "dev"
+        else task.validate(model, final=True, on=name, team=session.team).metrics
+        for name in progress.before
+        if name in task.held_out
+    }
+    for name, metrics in after.items():
+        session.log.write("after", on=name, step=progress.step, **metrics)
+    if after:
+        summary |= {"before": progress.before, "after": {name: dict(metrics) for name, metrics in after.items()}}
+    report = session.team.together(partial(finish, task, model, run, summary))
+    session.show.bar.stop()
+    if ending.reason == "patience":
+        steps = steps_of(session.config, task.batches_per_epoch)
+        session.show.say(
+            f"stopped early, at step {progress.step:,} of {steps:,}: no better in {progress.waited} validations (train.patience)"
+        )
+    comparison(progress.before, after, session.show.say)
+    session.show.say(
+        f"done: {metrics_line(validation.metrics)}  (dev, as it will be used)\nmodel in {run.root}{report}"
+    )
+    return Trained(run.root, progress.step, validation.metrics, ending.reason)
+
+
+def finish(task: Any, model: Any, run: Run, summary: dict[str, Any]) -> str:
+    """Store what only the finished model can tell; then nothing is left to do but to look at it. Gives what to say of the
+    report."""
+    run.publish_recipe(task.settle(model), task.files())
+    run.publish_summary(summary)
+    task.close()
+    return write_report_or_say(run)
+
+
+def write_report_or_say(run: Run) -> str:
+    """A report is for looking at: that it cannot be drawn takes nothing from the model."""
+    try:
+        write_report(run)
+    except Exception as error:
+        return f"; {run.report} could not be written: {error!r}"
+    return f", report in {run.report}"
