@@ -42,7 +42,7 @@ class BeamPast(NamedTuple):
 
     room: KeyValue
     step: Int[Tensor, " 1"]
-    seen: Bool[Tensor, "B 1 k L*k"]
+    seen: Bool[Tensor, "B 1 k slots"]
 
     def append(self, k: Float[Tensor, "B G k K"], v: Float[Tensor, "B G k V"]) -> KeyValue:
         """Write the newest of every beam; give back all slots of the first L steps, (B, G, L·k, K)."""
@@ -51,7 +51,7 @@ class BeamPast(NamedTuple):
             room.index_copy_(2, self.step, newest.unsqueeze(2))
         return KeyValue(*(room[:, :, :steps].flatten(2, 3) for room in self.room))
 
-    def within(self, left: int | None) -> Bool[Tensor, "B 1 k L*k"]:
+    def within(self, left: int | None) -> Bool[Tensor, "B 1 k slots"]:
         """What is seen, of it no more than `left` steps back: slots lie still, and a window moves over them."""
         if left is None:
             return self.seen
