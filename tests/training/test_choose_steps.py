@@ -8,6 +8,7 @@ import torch
 import manyheads
 from manyheads.errors import TrainingError
 from manyheads.training import beginning, loop
+from manyheads.training.steps import check_gradients
 from training.corpus import TINY, write_pairs
 
 
@@ -71,3 +72,14 @@ def test_what_is_recorded_gets_packs(train, tmp_path):
     assert len(seen) == 7
     assert len(shapes) == 1
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["compile_seconds"] == 1.5
+
+
+def test_a_gradient_that_is_lost_is_noticed():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1))
+    model(torch.ones(4, 2)).sum().backward()
+    check_gradients(model)
+    model[0].weight.grad.zero_()
+    with pytest.raises(RuntimeError, match=r"no gradient for 1 of its parameters, 0\.weight"):
+        check_gradients(model)
+    model[0].weight.requires_grad_(False)
+    check_gradients(model)

@@ -99,7 +99,7 @@ class GraphedSteps:
         began = time.monotonic()
         self.state, self.config, self.machine, self.loss = state, config, machine, loss
         self.parts: list[Any] = list(example.to(machine.device).split(config.accumulate))
-        self.weight = torch.zeros((), device=machine.device)  # of a token: 1 / count
+        self.weight = torch.full((), 1 / example.count, device=machine.device)  # of a token
         self.advance = choose_update(state.optimizer, state.parameters, state.average, config.clip)
         with streams(state.model), compiled_blocks(state.model):
             self.graph, self.report = self.record()
@@ -123,6 +123,7 @@ class GraphedSteps:
         with torch.cuda.stream(beside):
             for _ in range(WARM_UP):
                 self.learn()
+                check_gradients(self.state.model)
                 self.state.optimizer.zero_grad(set_to_none=True)
         torch.cuda.current_stream().wait_stream(beside)
         graph = torch.cuda.CUDAGraph()
@@ -146,6 +147,16 @@ class GraphedSteps:
             loss.backward()
             total = total + loss.detach()
         return total
+
+
+def check_gradients(model: nn.Module) -> None:
+    """A compiler that loses a gradient says nothing: the model would learn, and learn worse."""
+    learning = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    lost = [name for name, p in learning if p.grad is None or not p.grad.any()]
+    if lost:
+        raise RuntimeError(
+            f"compiled, the model has no gradient for {len(lost)} of its parameters, {lost[0]} among them"
+        )
 
 
 def has_table(module: nn.Module) -> bool:
