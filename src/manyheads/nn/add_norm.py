@@ -6,13 +6,13 @@ forward and 16 backward, where the stream is float32 and what the sublayers give
 D width
 """
 
-from functools import cache
-from importlib import import_module
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+from manyheads.nn.kernels import kernels
 
 __all__ = ["WIDEST", "add_norm", "half_of", "norm_backward"]
 
@@ -60,7 +60,7 @@ def forward(
     width = x.shape[-1]
     rows = x.numel() // width
     tile = tile_of(width, 512)  # a warp has a row: nobody waits
-    kernels().forward_rows[(min(FORWARD_PROGRAMS, rows),)](
+    kernels("norm").forward_rows[(min(FORWARD_PROGRAMS, rows),)](
         x.contiguous(), y.contiguous(), seed, weight, bias, *outputs, rows, width, eps,
         DROPOUT=dropout, CENTRED=centred, **tile,
     )  # fmt: skip
@@ -94,12 +94,12 @@ def norm_backward(
     programs = min(BACKWARD_PROGRAMS, rows)
     dx, dy, sums = empty_gradients(total, weight, added)
     partial = total.new_empty(programs, 2 * width, dtype=torch.float32)
-    kernels().backward_rows[(programs,)](
+    kernels("norm").backward_rows[(programs,)](
         gradient.contiguous(), None if total_gradient is None else total_gradient.contiguous(), total.contiguous(),
         mean, scale, weight, seed, dx, None if added is None else dy, partial, rows, width,
         DROPOUT=dropout, CENTRED=centred, **tile_of(width, 1024),
     )  # fmt: skip
-    kernels().sum_partial[(-(-2 * width // 16),)](partial, sums, programs, 2 * width, BLOCK=16, ROWS=64)
+    kernels("norm").sum_partial[(-(-2 * width // 16),)](partial, sums, programs, 2 * width, BLOCK=16, ROWS=64)
     return dx, dy, sums
 
 
@@ -141,9 +141,3 @@ def differentiate(
 
 
 forward.register_autograd(differentiate, setup_context=keep_for_backward)
-
-
-@cache
-def kernels() -> Any:
-    """Imported when they are first needed: that needs Triton, which not everyone has."""
-    return import_module("manyheads.nn.norm_kernels")

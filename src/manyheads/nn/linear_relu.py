@@ -5,8 +5,6 @@ On the way back, what the maximum lets through is written and added up for the b
 N tokens · D width · F hidden width
 """
 
-from functools import cache
-from importlib import import_module
 from typing import Any
 
 import torch
@@ -14,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from manyheads.nn.add_norm import half_of
+from manyheads.nn.kernels import kernels
 
 __all__ = ["linear_relu"]
 
@@ -71,18 +70,13 @@ def relu_backward_in_one_pass(gradient: Tensor, y: Tensor) -> tuple[Tensor, Tens
     columns = -(-hidden // TILE["COLUMNS"])
     programs = min(max(1, PROGRAMS // columns), -(-tokens // TILE["ROWS"]))
     partial = y.new_empty(programs, hidden, dtype=torch.float32)
-    kernels().mask_rows[programs, columns](
+    kernels("relu").mask_rows[programs, columns](
         gradient.contiguous(), y.contiguous(), masked, partial, tokens, hidden, **TILE
     )
-    kernels().sum_partial[(-(-hidden // 16),)](partial, sums, programs, hidden, BLOCK=16, ROWS=64)
+    kernels("relu").sum_partial[(-(-hidden // 16),)](partial, sums, programs, hidden, BLOCK=16, ROWS=64)
     return masked, sums
 
 
 @relu_backward.register_fake
 def empty(gradient: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return y.new_empty(y.shape), y.new_empty(y.shape[1])
-
-
-@cache
-def kernels() -> Any:
-    return import_module("manyheads.nn.relu_kernels")

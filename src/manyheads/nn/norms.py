@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from manyheads.errors import choose
 from manyheads.nn.add_norm import WIDEST, half_of, norm_backward
-from manyheads.nn.ragged import HAVE_TRITON
+from manyheads.nn.kernels import HAVE_TRITON
 from manyheads.nn.stream import Stream, flow
 
 __all__ = ["INNER", "InnerLayerNorm", "InnerRMSNorm", "make_norm"]

@@ -7,15 +7,13 @@ three quarters of the work is on nothing, and its backward pass is worse. Here n
 N query tokens · M key tokens · G key/value heads · A heads of queries, or of queries, keys and values · both: heads of keys and values · K width of a head
 """
 
-from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from manyheads.nn.kernels import HAVE_TRITON, kernels
 from manyheads.nn.layout import Packed
 from manyheads.nn.masks import Window
 
@@ -25,18 +23,11 @@ LONGEST = 1024
 """Beyond this, flash attention's own tiles are full."""
 
 WIDTHS = (16, 32, 64, 128)
-HAVE_TRITON = find_spec("triton") is not None
 TILES: dict[str, dict[str, int]] = {
     "forward": {"QUERIES": 64, "KEYS": 64, "num_warps": 4, "num_stages": 2},
     "queries": {"QUERIES": 64, "KEYS": 64, "num_warps": 4, "num_stages": 2},
     "keys": {"QUERIES": 32, "KEYS": 32, "num_warps": 2, "num_stages": 2},
 }
-
-
-@cache
-def kernels() -> Any:
-    """Imported when they are first needed: that needs Triton, which not everyone has."""
-    return import_module("manyheads.nn.ragged_kernels")
 
 
 def ragged_applies(x: Tensor, width: int, queries: Packed, keys: Packed, window: Window) -> bool:
@@ -90,7 +81,7 @@ def forward(
     out, logsum = empty(q, heads)
     q, k, v = parts_of(q, kv, heads)
     grid = (blocks(len(q), TILES["forward"]["QUERIES"]), heads)
-    kernels().forward[grid](
+    kernels("ragged").forward[grid](
         q, k, v, out, logsum, query_rows, key_offsets, len(q), len(k), scale, *strides(q, k, v),
         LEFT=left, RIGHT=right, H=heads, GROUP=heads // k.shape[1], K=q.shape[2], **TILES["forward"],
     )  # fmt: skip
@@ -114,11 +105,11 @@ def backward(
     dq, dk, dv = parts_of(changes[0], changes[1] if kv is not None else None, heads)
     agreement = torch.empty_like(logsum)
     options = {"LEFT": left, "RIGHT": right, "GROUP": heads // k.shape[1], "K": q.shape[2]}
-    kernels().backward_queries[(blocks(len(q), TILES["queries"]["QUERIES"]), heads)](
+    kernels("ragged").backward_queries[(blocks(len(q), TILES["queries"]["QUERIES"]), heads)](
         q, k, v, out, logsum, gradient, agreement, dq, query_rows, key_offsets, len(q), len(k), scale,
         *strides(q, k, v, gradient, dq), H=heads, **options, **TILES["queries"],
     )  # fmt: skip
-    kernels().backward_keys[(blocks(len(k), TILES["keys"]["KEYS"]), k.shape[1])](
+    kernels("ragged").backward_keys[(blocks(len(k), TILES["keys"]["KEYS"]), k.shape[1])](
         q, k, v, logsum, gradient, agreement, dk, dv, key_rows, query_offsets, len(q), len(k), scale,
         *strides(q, k, v, gradient, dk, dv), **options, **TILES["keys"],
     )  # fmt: skip

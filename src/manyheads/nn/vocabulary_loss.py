@@ -10,8 +10,6 @@ N tokens · D width · W words of the target vocabulary
 """
 
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
 from typing import Any
 
 import torch
@@ -19,8 +17,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from manyheads.nn.kernels import HAVE_TRITON, kernels
 from manyheads.nn.norms import half_of
-from manyheads.nn.ragged import HAVE_TRITON
 
 __all__ = ["Terms", "vocabulary_loss", "vocabulary_loss_applies"]
 
@@ -115,7 +113,7 @@ def judge_logits(
 ) -> None:  # fmt: skip
     """The loss of every token; the gradients of the logits take their place."""
     times, twin, room = logits.shape
-    kernels().judge_rows[(len(labels),)](
+    kernels("vocabulary_loss").judge_rows[(len(labels),)](
         logits, labels, losses, twin, smoothing, terms.p, terms.q, terms.pq, terms.qp,
         W=words, ROOM=room, PADDING=padding, TWICE=times == 2, **tiles(words, times),
     )  # fmt: skip
@@ -150,9 +148,3 @@ def wide_product(a: Float[Tensor, "N K"], b: Float[Tensor, "K M"]) -> Float[Tens
     if a.is_cuda and a.dtype != torch.float32:
         return torch.mm(a, b, out_dtype=torch.float32)
     return a.float() @ b.float()
-
-
-@cache
-def kernels() -> Any:
-    """Imported when they are first needed: that needs Triton, which not everyone has."""
-    return import_module("manyheads.nn.vocabulary_loss_kernels")

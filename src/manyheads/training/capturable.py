@@ -5,13 +5,13 @@ the optimizer; all give the same numbers, and leave the same state behind.
 """
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
+from manyheads.nn.kernels import HAVE_TRITON
 from manyheads.training.average import MovingAverage
 from manyheads.training.optimizer import ready_to_record, update
 
@@ -57,7 +57,7 @@ def choose_update(
     optimizer: Optimizer, parameters: list[nn.Parameter], average: MovingAverage | None, clip: float
 ) -> Update:
     """For parameters that are, like their state, where they will stay."""
-    if isinstance(optimizer, AdamW) and find_spec("triton") and fusible(parameters):
+    if isinstance(optimizer, AdamW) and HAVE_TRITON and fusible(parameters):
         from manyheads.training.fused_update import FusedUpdate  # Triton comes with torch for CUDA, not for the CPU
 
         return FusedUpdate(optimizer, parameters, average, clip)
