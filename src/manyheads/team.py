@@ -4,12 +4,14 @@ Every process takes a share of each batch; gradients are summed over all of them
 small and JSON, over gloo, so that no GPU waits for it.
 """
 
+import gc
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -22,7 +24,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from manyheads.errors import ManyheadsError, OptionError, TrainingError
 
-__all__ = ["ALONE", "Processes", "Team", "gathered", "like", "whole"]
+__all__ = ["ALONE", "Processes", "Team", "gathered", "leave", "like", "several", "whole"]
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -194,10 +196,15 @@ def like(parameter: Tensor, tensor: Tensor) -> Tensor:
     return distribute_tensor(tensor, parameter.device_mesh, parameter.placements)
 
 
+def several() -> bool:
+    """Did torchrun start more than this process?"""
+    return TORCHRUN.issubset(os.environ) and int(os.environ["WORLD_SIZE"]) > 1
+
+
 @contextmanager
 def gathered() -> Iterator[Team]:
     """The team that this process is in, for as long as it works."""
-    if not TORCHRUN.issubset(os.environ) or int(os.environ["WORLD_SIZE"]) == 1:
+    if not several():
         yield ALONE
         return
     join_others()
@@ -209,7 +216,23 @@ def gathered() -> Iterator[Team]:
             raise
         raise TrainingError(f"process {team.rank} lost contact with the others; what was saved is untouched") from None
     finally:
-        dist.destroy_process_group()
+        disband()
+
+
+def disband() -> None:
+    """Weights that are shared out hold the group in circles, which only a collection finds. What PyTorch itself remembers of
+    them holds it still, with its threads: see `leave`."""
+    gc.collect()
+    dist.destroy_process_group()
+
+
+def leave(status: int) -> NoReturn:
+    """End this process without Python's own end: a thread of the group that lets go of a tensor meanwhile would abort it,
+    after all the work is done."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)
 
 
 def join_others() -> None:

@@ -154,3 +154,26 @@ def test_what_the_first_process_refuses_is_said_once(tmp_path, data):
     assert status == 1  # torchrun's own
     assert said.count("must be source TAB target") == 1
     assert "Traceback" not in said.split("torch/distributed")[0]
+
+
+ABORTS = """
+import atexit, os
+import manyheads.team
+from manyheads.cli.main import main
+
+atexit.register(os.abort)
+main({words})
+"""
+
+
+@pytest.mark.parametrize(("words", "status"), [(["recipes"], 0), (["recipes", "show", "none"], 2)])
+def test_what_python_does_at_its_end_takes_no_finished_work_down(words, status):
+    """A thread of gloo that lets go of a tensor while Python ends aborts the process: here that always happens."""
+    others = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "0"}
+    code = ABORTS.format(words=words)
+    for environment, expected in ((others, status), ({}, -signal.SIGABRT)):
+        result = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, timeout=60
+        )
+        assert result.returncode == expected, result.stderr
+        assert "preset" in result.stderr if status else "base" in result.stdout

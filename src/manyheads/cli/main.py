@@ -44,7 +44,24 @@ for verb in (demo, train, translate, evaluate, compare, score, align, data, aver
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command line and exit; errors are one sentence and a hint on stderr, never a traceback."""
+    """Run a command line and exit."""
+    try:
+        run(arguments)
+    except SystemExit as end:
+        leave_others(end.code)
+        raise
+    leave_others(0)
+
+
+def leave_others(status: object) -> None:
+    """One of several processes ends at once; for one that never met the others, Python's own end is good enough."""
+    team = sys.modules.get("manyheads.team")  # it needs torch, which most commands do without
+    if team is not None and team.several():
+        team.leave(status if isinstance(status, int) else status is not None)
+
+
+def run(arguments: list[str] | None) -> None:
+    """Errors are one sentence and a hint on stderr, never a traceback."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed by whoever started us
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
