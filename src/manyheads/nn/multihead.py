@@ -137,22 +137,33 @@ class MultiHeadAttention(nn.Module):
             layout = layout or Padded.like(x, start=cache.length)
         if self.joined and isinstance(layout, Packed) and not isinstance(memory, KeyValue) and not return_weights:
             return self.output(self._attend_joined(x, memory, layout, memory_layout, mask))
+        q, k, v = self.projected(x, memory, layout, memory_layout)
+        k, v = (k, v) if cache is None else cache.append(k, v)
+        memory_layout = layout if memory is None else memory_layout
+        y, weights = self._attend(q, k, v, layout, memory_layout, mask, return_weights)
+        y = self.output(y)
+        return y if weights is None else (y, weights)
+
+    def projected(
+        self,
+        x: Float[Tensor, "*batch D"],
+        memory: Float[Tensor, "*memory D"] | KeyValue | None = None,
+        layout: Layout | None = None,
+        memory_layout: Layout | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, head by head, as they meet: turned by their positions and normalised, if they are."""
         if memory is None:
             q, k, v = self.input(x).split_with_sizes(self.sizes, dim=-1)
             k, v = self._keys_values(k, v, layout)
-            k, v = (k, v) if cache is None else cache.append(k, v)
-            memory_layout = layout
+            return self._queries(q, layout), k, v
+        for_queries, for_memory = self._halves()
+        q = self._queries(F.linear(x, *for_queries), layout)
+        if isinstance(memory, KeyValue):
+            k, v = memory
+            check_layout("memory", (k.shape[0], k.shape[2]) if k.ndim == 4 else k.shape[:1], memory_layout)
         else:
-            for_queries, for_memory = self._halves()
-            q = F.linear(x, *for_queries)
-            if isinstance(memory, KeyValue):
-                k, v = memory
-                check_layout("memory", (k.shape[0], k.shape[2]) if k.ndim == 4 else k.shape[:1], memory_layout)
-            else:
-                k, v = self._read(memory, memory_layout, for_memory)
-        y, weights = self._attend(self._queries(q, layout), k, v, layout, memory_layout, mask, return_weights)
-        y = self.output(y)
-        return y if weights is None else (y, weights)
+            k, v = self._read(memory, memory_layout, for_memory)
+        return q, k, v
 
     def keys_values(self, memory: Float[Tensor, "*memory D"], layout: Layout | None = None) -> KeyValue:
         """What cross-attention reads of a memory, computed once to be read at many steps."""

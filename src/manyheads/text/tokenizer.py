@@ -8,6 +8,7 @@ In all of them ids 0, 1 and 2 are padding, begin and end. No text can produce th
 seen in training is spelt in bytes, so nothing is unknown. No id spells a newline: one line in, one line out.
 """
 
+import codecs
 import json
 import re
 from array import array
@@ -37,6 +38,17 @@ LONGEST_KNOWN = 100
 """Words that are remembered, some 30 MB of them, and their characters at most: a line without spaces hardly comes again."""
 
 SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+ANGLES = "manyheads.angles"
+"""How to decode what is shown to people: that which is no whole letter as its bytes, ‹f0›."""
+
+
+def angled(error: Any) -> tuple[str, int]:
+    return "".join(f"‹{b:02x}›" for b in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error(ANGLES, angled)
 
 
 class Tokenizer(Protocol):
@@ -149,7 +161,7 @@ class BytePairs:
         return b"".join(self.spellings[i] for i in ids).decode("utf-8", errors="replace").removeprefix(" ")
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        return [SPECIALS[i] if i < FIRST else self.spellings[i].decode("utf-8", errors="replace") for i in ids]
+        return [SPECIALS[i] if i < FIRST else self.spellings[i].decode("utf-8", errors=ANGLES) for i in ids]
 
     def units(self, ids: Iterable[int]) -> Units:
         return word_units(self.spellings[i] for i in ids)
@@ -236,7 +248,7 @@ class Listed:
             return SPECIALS[i]
         if self.is_byte(i):
             b = BYTES[i - FIRST][0]
-            return chr(b) if b < 0x80 else f"‹{b:02x}›"
+            return bytes([b]).decode("utf-8", errors=ANGLES)
         return self.listed[i - self.after_bytes]
 
     def as_json(self) -> dict[str, Any]:

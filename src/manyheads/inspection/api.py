@@ -1,0 +1,146 @@
+"""`inspect`: one sentence through a model, with everything that its attentions did.
+
+    found = inspect("de-en", "Ein Hund schläft.")
+    found.translation                      what the model wrote
+    found.attention["cross"][2]            where the heads of layer 2 looked: (heads, target pieces, source pieces)
+    found.save("look.html")                a page to look at; also .svg, .png, .json
+
+T target pieces · S source pieces · H heads
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from manyheads.decoding.hypothesis import Hypothesis, length_penalty
+from manyheads.decoding.options import Search
+from manyheads.decoding.reading import Reading
+from manyheads.decoding.translator import Translator
+from manyheads.errors import InputError, OptionError, brief
+from manyheads.inspection.choices import Choice, read_choices
+from manyheads.inspection.sides import Side, read_side
+from manyheads.inspection.trace import Trace, trace
+from manyheads.text.tokenizer import BEGIN, END
+
+__all__ = ["SCHEMA", "Inspection", "inspect"]
+
+SCHEMA = "inspection/1"
+
+
+@dataclass(frozen=True, eq=False)
+class Inspection:
+    """
+    source, target   the texts as pieces and words; the target begins with its begin
+    trace            the pass: row t reads target piece t and writes piece t + 1
+    choices          for each row, what else could have been written
+    score            log_probability over the length penalty
+    forced           the target was given; else the model has found it
+    reading          which cross-attention says what belongs together, if the recipe names it
+    part, parts      a long text is read in parts; this is one of them
+    """
+
+    translator: Translator
+    source: Side
+    target: Side
+    trace: Trace
+    choices: list[Choice]
+    log_probability: float
+    score: float
+    forced: bool
+    reading: Reading | None
+    part: int = 1
+    parts: int = 1
+
+    @property
+    def translation(self) -> str:
+        return self.target.text
+
+    @cached_property
+    def attention(self) -> Mapping[str, list[Float[Tensor, "H T S"]]]:
+        """Of each kind (encoder, decoder, cross), layer by layer, the weights of every head."""
+        return self.trace.weights()
+
+    def as_json(self) -> dict[str, Any]:
+        """All weights as nested lists, [layer][head][query][key]."""
+        return {
+            "schema": SCHEMA,
+            "source": asdict(self.source),
+            "target": asdict(self.target),
+            "translation": self.translation,
+            "score": self.score,
+            "log_probability": self.log_probability,
+            "forced": self.forced,
+            "steps": [asdict(choice) for choice in self.choices],
+            "attention": {kind: [one.tolist() for one in layers] for kind, layers in self.attention.items()},
+        }
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as what the name ends in: .html, .svg, .png or .json."""
+        from manyheads.inspection.saving import save
+
+        return save(self, Path(path))
+
+
+def inspect(
+    model: str | Path | Translator, text: str, target: str | None = None, *, part: int = 1, **options: float
+) -> Inspection:
+    """Let a model translate a text (or write the target that is given) and keep what every head did.
+
+    part      which part of a long text, counted from 1
+    options   those of a search: beam, length_penalty, …
+    """
+    translator = model if isinstance(model, Translator) else Translator.load(model, precision="fp32")
+    if not isinstance(text, str) or not text.strip():
+        raise InputError(f"an inspection needs a text to read, got {brief(text)}")
+    parts = translator.read([" ".join(text.split("\n"))])[0]
+    if not 1 <= part <= len(parts):
+        raise OptionError(f"the text is read in {len(parts)} parts, counted from 1, got part {part}")
+    source, search = parts[part - 1], translator.search(**options)
+    written = forced(translator, target) if target is not None else found(translator, source, search)
+    return look(translator, source, written, search, target is not None, (part, len(parts)))
+
+
+def forced(translator: Translator, target: str) -> list[int]:
+    """The ids of a given target, with its end."""
+    ids = translator.vocabulary.target.encode([" ".join(target.split("\n"))])[0]
+    if len(ids) >= translator.longest - 1:
+        raise InputError(
+            f"a target has at most {translator.longest - 2:,} pieces for this model, got one of {len(ids):,}"
+        )
+    return [*ids, END]
+
+
+def found(translator: Translator, source: list[int], search: Search) -> list[int]:
+    """The ids of what a model writes, with their end if it was reached."""
+    best: Hypothesis = translator.search_batch([source], [0], search)[0][0]
+    if not best.finite:
+        raise InputError("the model's numbers are not finite for this text: there is nothing to look at")
+    return [*best.ids, END] if best.finished else best.ids
+
+
+def look(
+    translator: Translator, source: list[int], written: list[int], search: Search, forced: bool, part: tuple[int, int]
+) -> Inspection:
+    """One pass over what was read and written, and everything that is told about it."""
+    target = [BEGIN, *written]
+    passed = trace(translator.single, source, target[:-1])
+    choices = read_choices(translator.vocabulary.target, passed.logits, written)
+    log_probability = sum(choice.log_probability for choice in choices)
+    alignment = translator.recipe.decode.alignment
+    return Inspection(
+        translator,
+        read_side(translator.vocabulary.source, source),
+        read_side(translator.vocabulary.target, target),
+        passed,
+        choices,
+        log_probability,
+        log_probability / length_penalty(len(written), search.length_penalty),
+        forced,
+        translator.reading() if alignment else None,
+        *part,
+    )

@@ -1,0 +1,52 @@
+"""What a model could have written at each step, and how sure it was.
+
+T steps · W words of the target vocabulary
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+from manyheads.inspection.sides import NAMES
+from manyheads.text.tokenizer import Tokenizer
+
+__all__ = ["Candidate", "Choice", "read_choices"]
+
+CANDIDATES = 10
+
+
+@dataclass(frozen=True)
+class Candidate:
+    text: str
+    id: int
+    log_probability: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One step. `rank` counts from 0: the likeliest; `entropy` is in nats."""
+
+    log_probability: float
+    rank: int
+    entropy: float
+    candidates: list[Candidate]
+
+
+def read_choices(tokenizer: Tokenizer, logits: Float[Tensor, "T W"], written: Sequence[int]) -> list[Choice]:
+    """For each step the likeliest pieces, and how the one that was written fared among them."""
+    log_p = logits.double().log_softmax(-1)
+    entropies = (-(log_p.exp() * log_p).nan_to_num(0.0)).sum(-1).tolist()
+    best, ids = log_p.topk(min(CANDIDATES, log_p.shape[-1]))
+    found = []
+    for row, chosen in enumerate(written):
+        its_own = log_p[row, chosen]
+        texts = tokenizer.pieces(ids[row].tolist())
+        candidates = [
+            Candidate(NAMES.get(i, text), i, value)
+            for text, i, value in zip(texts, ids[row].tolist(), best[row].tolist(), strict=True)
+        ]
+        rank = int((log_p[row] > its_own).sum())
+        found.append(Choice(float(its_own), rank, entropies[row], candidates))
+    return found

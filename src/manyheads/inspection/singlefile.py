@@ -1,0 +1,70 @@
+"""The inspector as one file that opens from anywhere: no server, no network, nothing beside it.
+
+What comes from texts and models is data, never markup: it is JSON that cannot end its element, and the page's own script puts
+it on the screen as text. The page's policy lets that one script run, by its hash, and nothing else be fetched.
+"""
+
+import base64
+import hashlib
+import json
+from importlib.resources import files
+
+from manyheads.inspection.bundle import Bundle
+
+__all__ = ["script", "single_file", "style"]
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src '{script_hash}'; style-src '{style_hash}'; img-src data: blob:; base-uri 'none'; form-action 'none'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<title>Manyheads inspector</title>
+<style>{style}</style>
+</head>
+<body>
+<main id="inspector"></main>
+<script type="application/json" id="data">{data}</script>
+<script type="module">{script}</script>
+</body>
+</html>
+"""
+
+START = """
+const data = JSON.parse(document.getElementById("data").textContent);
+inspector.render({ model: fromFile(data), el: document.getElementById("inspector") });
+"""
+
+
+def single_file(bundle: Bundle) -> bytes:
+    code = script() + START
+    page = PAGE.format(
+        script_hash=hash_of(code), style_hash=hash_of(style()), style=style(), data=embedded(bundle), script=code
+    )
+    return page.encode()
+
+
+def embedded(bundle: Bundle) -> str:
+    """JSON without a letter that means anything to a reader of HTML or JavaScript."""
+    planes = {name: base64.b64encode(plane.tobytes()).decode() for name, plane in bundle.planes.items()}
+    text = json.dumps({"header": bundle.header, "planes": planes}, ensure_ascii=True)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def script() -> str:
+    """The module of the inspector: the same text for every host."""
+    return read("inspector.js")
+
+
+def style() -> str:
+    return read("inspector.css")
+
+
+def read(name: str) -> str:
+    return (files("manyheads.inspection") / "page" / name).read_text("utf-8")
+
+
+def hash_of(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
