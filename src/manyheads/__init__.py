@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from manyheads.evaluation.api import score as score
     from manyheads.evaluation.compare import compare as compare
     from manyheads.evaluation.scores import Scores as Scores
+    from manyheads.inspection.api import Inspection as Inspection
+    from manyheads.inspection.api import inspect as inspect
     from manyheads.models.config import TransformerConfig as TransformerConfig
     from manyheads.models.cost import transformer_cost as transformer_cost
     from manyheads.models.transformer import Transformer as Transformer
@@ -42,16 +44,17 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Averaged", "Glossary", "InputError", "ManyheadsError", "MultiHeadAttention", "OptionError", "Recipe", "SaveError", "Scores",
+    "Averaged", "Glossary", "InputError", "Inspection", "ManyheadsError", "MultiHeadAttention", "OptionError", "Recipe", "SaveError", "Scores",
     "Search", "TensorError", "Trained", "TrainingError", "Transformer", "TransformerConfig", "Translation",
     "Translator", "Wishes", "align", "attention", "average_models", "check_data", "clean_data", "compare", "ensemble",
-    "evaluate", "find_reading", "load_recipe", "read_glossary", "recipe_names", "score", "train", "transformer_cost",
+    "evaluate", "find_reading", "inspect", "load_recipe", "read_glossary", "recipe_names", "score", "train", "transformer_cost",
 ]  # fmt: skip
 
 __getattr__ = lazy(
     __name__,
     {
         "Averaged": "manyheads.training.soup",
+        "Inspection": "manyheads.inspection.api",
         "MultiHeadAttention": "manyheads.nn.multihead",
         "Scores": "manyheads.evaluation.scores",
         "Search": "manyheads.decoding.options",
@@ -72,6 +75,7 @@ __getattr__ = lazy(
         "ensemble": "manyheads.decoding.ensemble",
         "evaluate": "manyheads.evaluation.api",
         "find_reading": "manyheads.decoding.find_reading",
+        "inspect": "manyheads.inspection.api",
         "score": "manyheads.evaluation.api",
         "train": "manyheads.training.api",
         "transformer_cost": "manyheads.models.cost",

@@ -18,6 +18,7 @@ from manyheads.cli.data import app as data
 from manyheads.cli.demo import demo
 from manyheads.cli.evaluate import evaluate
 from manyheads.cli.flops import flops
+from manyheads.cli.inspect import inspect
 from manyheads.cli.recipes import app as recipes
 from manyheads.cli.score import score
 from manyheads.cli.train import train
@@ -39,7 +40,7 @@ echo "Ein Hund schläft." | manyheads translate de-en
 ```
 """,
 )
-for verb in (demo, train, translate, evaluate, compare, score, align, data, average, flops, recipes):
+for verb in (demo, train, translate, evaluate, compare, score, align, inspect, data, average, flops, recipes):
     app.command(verb)
 
 
@@ -92,7 +93,7 @@ OUTPUTS = ("--out", "--removed")
 
 def named_stdin(words: list[str]) -> list[str]:
     """Among several files the parser takes "-" for an option; by its name standard input is a file like any other."""
-    if words[:1] == ["translate"]:
+    if words[:1] in (["translate"], ["inspect"]):
         return words
     before = ["", *words]
     return ["/dev/stdin" if word == "-" and before[n] not in OUTPUTS else word for n, word in enumerate(words)]

@@ -79,11 +79,14 @@ class Inspection:
             "attention": {kind: [one.tolist() for one in layers] for kind, layers in self.attention.items()},
         }
 
-    def save(self, path: str | Path) -> Path:
-        """Write it as what the name ends in: .html, .svg, .png or .json."""
+    def save(self, path: str | Path, **picture: Any) -> int:
+        """Write it as what the name ends in: .html, .svg, .png or .json. Gives the number of letters that no font had.
+
+        Of an SVG or PNG `picture` says what is drawn: view ("matrix", "map", "lines"), kind, layer, head, pieces.
+        """
         from manyheads.inspection.saving import save
 
-        return save(self, Path(path))
+        return save(self, Path(path), **picture)
 
 
 def inspect(

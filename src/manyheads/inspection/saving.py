@@ -3,26 +3,33 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from manyheads.errors import OptionError
 from manyheads.inspection.api import Inspection
 from manyheads.inspection.bundle import make_bundle
+from manyheads.inspection.picture import Picture
+from manyheads.inspection.picture import picture as draw
 from manyheads.inspection.singlefile import single_file
 from manyheads.storage import replace_file
 
 __all__ = ["save"]
 
 
-def save(inspection: Inspection, path: Path) -> Path:
-    ways: dict[str, Callable[[Inspection], bytes]] = {".html": as_page, ".json": as_numbers}
-    if path.suffix.lower() not in ways:
-        raise OptionError(f"an inspection is saved as {', '.join(ways)}, got {str(path)!r}")
-    replace_file(path, ways[path.suffix.lower()](inspection))
-    return path
-
-
-def as_page(inspection: Inspection) -> bytes:
-    return single_file(make_bundle(inspection))
+def save(inspection: Inspection, path: Path, **picture: Any) -> int:
+    """Letters that could not be drawn: 0, but for a PNG that lacks a font. `picture` is for SVG and PNG: view, kind, layer, …"""
+    form = path.suffix.lower().removeprefix(".")
+    ways: dict[str, Callable[[], Picture]] = {
+        "html": lambda: Picture(single_file(make_bundle(inspection)), 0),
+        "json": lambda: Picture(as_numbers(inspection), 0),
+        "svg": lambda: draw(inspection, "svg", **picture),
+        "png": lambda: draw(inspection, "png", **picture),
+    }
+    if form not in ways:
+        raise OptionError(f"an inspection is saved as .{', .'.join(ways)}, got {str(path)!r}")
+    made = ways[form]()
+    replace_file(path, made.content)
+    return made.missing
 
 
 def as_numbers(inspection: Inspection) -> bytes:

@@ -1,0 +1,121 @@
+"""`manyheads inspect`: what every head of a model did with one sentence."""
+
+import json
+import sys
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from manyheads.cli.options import Device, File, Out, Whole
+from manyheads.errors import OptionError
+
+__all__ = ["inspect"]
+
+Text = Annotated[str, Parameter(allow_leading_hyphen=True, show_default=False)]
+Path = Annotated[File | None, Parameter(show_default=False)]
+Place = Annotated[Whole | None, Parameter(show_default=False)]
+
+
+def inspect(
+    model: str,
+    /,
+    *,
+    text: Text = "",
+    target: Annotated[str | None, Parameter(allow_leading_hyphen=True, show_default=False)] = None,
+    html: Path = None,
+    png: Path = None,
+    svg: Path = None,
+    as_json: Annotated[File | None, Parameter(name="--json", show_default=False)] = None,
+    term: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    view: str = "matrix",
+    attention: str = "cross",
+    layer: Place = None,
+    head: Place = None,
+    pieces: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    part: Whole = 1,
+    beam: Place = None,
+    device: Device = "auto",
+) -> None:
+    """Show what every head of a model did with a sentence: as a page, a picture, numbers, or here in the terminal.
+
+    ```
+    manyheads inspect de-en --text "Ein Hund schläft."
+    manyheads inspect runs/de-en --text "Ein Hund schläft." --html look.html
+    manyheads inspect de-en --text "Ein Hund schläft." --target "A dog is asleep." --png heads.png --view map
+    ```
+
+    Parameters
+    ----------
+    model
+        A run folder, or a bundled model: de-en.
+    text
+        What the model reads; without it, a line of standard input.
+    target
+        What the model is made to write; without it, what it writes by itself.
+    html
+        A page to explore every head in; one file that needs no network.
+    png
+        A picture. It needs matplotlib: pip install 'manyheads[inspect]'.
+    svg
+        The same, for print.
+    as_json
+        All weights: schema, source, target, translation, score, attention{encoder, decoder, cross} as lists of
+        [layer][head][query][key]. A single dash is standard output.
+    term
+        A heat map in the terminal; what is shown when no file is asked for.
+    view
+        What a picture shows: matrix, map (every head) or lines.
+    attention
+        Of which attention a matrix or lines are: encoder, decoder or cross.
+    layer
+        Counted from 0; by default the one that tells best which words belong together, or the last.
+    head
+        Counted from 0; by default the mean of the layer's heads.
+    pieces
+        Show pieces instead of words.
+    part
+        A long text is read sentence by sentence; which of them.
+    beam
+        Hypotheses kept at each step (default: as the recipe says).
+    device
+        auto (a GPU if there is one), cpu, cuda, cuda:1.
+    """
+    from manyheads.decoding.translator import Translator
+    from manyheads.inspection.api import inspect as inspect_text
+    from manyheads.inspection.plane import choose_plane
+    from manyheads.inspection.terminal import draw_plane
+    from manyheads.report.markup import visible
+
+    options = {} if beam is None else {"beam": beam}
+    found = inspect_text(Translator.load(model, device, "fp32"), text or read_line(), target, part=part, **options)
+    if found.parts > 1:
+        print(f"the text is read in {found.parts} parts; this is part {part}: --part shows another", file=sys.stderr)  # noqa: T201
+    place: dict[str, Any] = {"kind": attention, "layer": layer, "head": head, "pieces": pieces}
+    picture = {"view": view, **({"pieces": pieces} if view == "map" else place)}
+    for path, form in ((html, "html"), (svg, "svg"), (png, "png"), (as_json, "json")):
+        if path is not None:
+            write(found, path, form, picture)
+    if term or not any((html, svg, png, as_json)):
+        plane, console = choose_plane(found, **place), Out()
+        console.print(visible(found.source.text), markup=False)
+        console.print(visible(found.translation), markup=False)
+        draw_plane(console, plane)
+
+
+def read_line() -> str:
+    if sys.stdin.isatty():
+        raise OptionError("an inspection needs a text to read, got none", hint='--text "Ein Hund schläft."')
+    return sys.stdin.readline().rstrip("\n")
+
+
+def write(found: Any, path: str, form: str, picture: dict[str, Any]) -> None:
+    if path == "-" and form == "json":
+        print(json.dumps(found.as_json(), ensure_ascii=False))  # noqa: T201
+        return
+    if not path.lower().endswith(f".{form}"):
+        raise OptionError(f"--{form} names a file that ends in .{form}, got {path!r}")
+    missing = found.save(path, **picture) if form in ("svg", "png") else found.save(path)
+    boxes = (
+        f" ({missing} letters are in no font that is installed here: boxes; --svg has them as text)" if missing else ""
+    )
+    print(f"{path}{boxes}", file=sys.stderr)  # noqa: T201
