@@ -86,7 +86,7 @@ def inspect(
     from manyheads.inspection.terminal import draw_plane
     from manyheads.report.markup import visible
 
-    options = {} if beam is None else {"beam": beam}
+    options: dict[str, Any] = {} if beam is None else {"beam": beam}
     found = inspect_text(Translator.load(model, device, "fp32"), text or read_line(), target, part=part, **options)
     if found.parts > 1:
         print(f"the text is read in {found.parts} parts; this is part {part}: --part shows another", file=sys.stderr)  # noqa: T201

@@ -21,6 +21,7 @@ from manyheads.cli.flops import flops
 from manyheads.cli.inspect import inspect
 from manyheads.cli.recipes import app as recipes
 from manyheads.cli.score import score
+from manyheads.cli.serve import serve
 from manyheads.cli.train import train
 from manyheads.cli.translate import translate
 from manyheads.errors import ManyheadsError
@@ -40,7 +41,7 @@ echo "Ein Hund schläft." | manyheads translate de-en
 ```
 """,
 )
-for verb in (demo, train, translate, evaluate, compare, score, align, inspect, data, average, flops, recipes):
+for verb in (demo, train, translate, evaluate, compare, score, align, inspect, serve, data, average, flops, recipes):
     app.command(verb)
 
 

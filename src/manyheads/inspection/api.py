@@ -8,22 +8,28 @@
 T target pieces · S source pieces · H heads
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from manyheads.decoding.hypothesis import Hypothesis, length_penalty
+from manyheads.decoding.batching import evaluating
+from manyheads.decoding.beam import beam_search
+from manyheads.decoding.control import guided_search
+from manyheads.decoding.hypothesis import length_penalty
 from manyheads.decoding.options import Search
 from manyheads.decoding.reading import Reading
 from manyheads.decoding.translator import Translator
+from manyheads.decoding.wishes import Wishes
 from manyheads.errors import InputError, OptionError, brief
 from manyheads.inspection.choices import Choice, read_choices
 from manyheads.inspection.sides import Side, read_side
+from manyheads.inspection.switches import Head, switched_off
 from manyheads.inspection.trace import Trace, trace
 from manyheads.text.tokenizer import BEGIN, END
 
@@ -42,6 +48,7 @@ class Inspection:
     forced           the target was given; else the model has found it
     reading          which cross-attention says what belongs together, if the recipe names it
     part, parts      a long text is read in parts; this is one of them
+    off              heads that the model went without
     """
 
     translator: Translator
@@ -55,6 +62,7 @@ class Inspection:
     reading: Reading | None
     part: int = 1
     parts: int = 1
+    off: tuple[Head, ...] = ()
 
     @property
     def translation(self) -> str:
@@ -90,10 +98,19 @@ class Inspection:
 
 
 def inspect(
-    model: str | Path | Translator, text: str, target: str | None = None, *, part: int = 1, **options: float
+    model: str | Path | Translator,
+    text: str,
+    target: str | None = None,
+    *,
+    prefix: str = "",
+    off: Collection[Head] = (),
+    part: int = 1,
+    **options: float,
 ) -> Inspection:
     """Let a model translate a text (or write the target that is given) and keep what every head did.
 
+    prefix    what its output begins with
+    off       heads that it goes without
     part      which part of a long text, counted from 1
     options   those of a search: beam, length_penalty, …
     """
@@ -104,8 +121,9 @@ def inspect(
     if not 1 <= part <= len(parts):
         raise OptionError(f"the text is read in {len(parts)} parts, counted from 1, got part {part}")
     source, search = parts[part - 1], translator.search(**options)
-    written = forced(translator, target) if target is not None else found(translator, source, search)
-    return look(translator, source, written, search, target is not None, (part, len(parts)))
+    with switched_off(translator.single, off):
+        written = forced(translator, target) if target is not None else found(translator, source, search, prefix)
+        return look(translator, source, written, search, target is not None, (part, len(parts)), tuple(off))
 
 
 def forced(translator: Translator, target: str) -> list[int]:
@@ -118,16 +136,29 @@ def forced(translator: Translator, target: str) -> list[int]:
     return [*ids, END]
 
 
-def found(translator: Translator, source: list[int], search: Search) -> list[int]:
-    """The ids of what a model writes, with their end if it was reached."""
-    best: Hypothesis = translator.search_batch([source], [0], search)[0][0]
+def found(translator: Translator, source: list[int], search: Search, prefix: str) -> list[int]:
+    """The ids of what a model writes, with their end if it was reached. Nothing is recorded: heads may be switched off."""
+    script = translator.script(source, Wishes(prefix=prefix), search)
+    limits = [search.limit(len(source), translator.longest)]
+    rows = torch.tensor([source], device=translator.device)
+    with evaluating(translator.model):
+        if script is not None:
+            best = guided_search(translator.model, rows, [0], [script], search)[0][0]
+        else:
+            best = beam_search(translator.model, rows, limits, beam=search.beam, alpha=search.length_penalty)[0][0]
     if not best.finite:
         raise InputError("the model's numbers are not finite for this text: there is nothing to look at")
     return [*best.ids, END] if best.finished else best.ids
 
 
 def look(
-    translator: Translator, source: list[int], written: list[int], search: Search, forced: bool, part: tuple[int, int]
+    translator: Translator,
+    source: list[int],
+    written: list[int],
+    search: Search,
+    forced: bool,
+    part: tuple[int, int],
+    off: tuple[Head, ...],
 ) -> Inspection:
     """One pass over what was read and written, and everything that is told about it."""
     target = [BEGIN, *written]
@@ -146,4 +177,5 @@ def look(
         forced,
         translator.reading() if alignment else None,
         *part,
+        off,
     )

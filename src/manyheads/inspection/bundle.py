@@ -56,6 +56,7 @@ def make_bundle(inspection: Inspection, most: int = LARGEST) -> Bundle:
         "forced": inspection.forced,
         "part": inspection.part,
         "parts": inspection.parts,
+        "off": inspection.off,
         "reading": None if reading is None else asdict(reading),
         "steps": [asdict(choice) for choice in inspection.choices],
         "planes": stored,

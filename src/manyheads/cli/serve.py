@@ -1,0 +1,46 @@
+"""`manyheads serve`: a model in the browser."""
+
+import sys
+
+from manyheads.cli.options import Device, Whole
+from manyheads.errors import OptionError
+
+__all__ = ["serve"]
+
+
+def serve(model: str, /, *, port: Whole = 8000, device: Device = "auto") -> None:
+    """A page on this machine, to translate with a model and to look inside while it does.
+
+    ```
+    manyheads serve de-en
+    manyheads serve runs/mine --port 8080
+    ```
+
+    Nobody else can reach it: it listens on this machine's own address alone. Ctrl-C ends it.
+
+    Parameters
+    ----------
+    model
+        A run folder, or a bundled model: de-en.
+    port
+        Where it listens; 0 takes a free one.
+    device
+        auto (a GPU if there is one), cpu, cuda, cuda:1.
+    """
+    try:
+        import uvicorn
+
+        from manyheads.serve.app import make_app
+    except ImportError:
+        raise OptionError(
+            "the page needs FastAPI and uvicorn, which are not installed", hint="pip install 'manyheads[serve]'"
+        ) from None
+    from manyheads.decoding.translator import Translator
+    from manyheads.serve.listening import listen
+
+    if not 0 <= port < 65_536:
+        raise OptionError(f"a port is 0 to 65535, got {port}")
+    app = make_app(Translator.load(model, device, "fp32"))
+    with listen(port) as socket:
+        print(f"http://127.0.0.1:{socket.getsockname()[1]}  (Ctrl-C ends it)", file=sys.stderr, flush=True)  # noqa: T201
+        uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)).run([socket])

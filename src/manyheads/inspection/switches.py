@@ -1,0 +1,73 @@
+"""Heads switched off: what would the model do without them?
+
+    with switched_off(model, [Head("cross", 2, 0)]):
+        …                       every pass of the model, training or decoding, goes without what that head says
+
+A head that is off adds nothing to what its attention gives: its part of the input of the output projection is 0.
+"""
+
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from manyheads.errors import OptionError
+from manyheads.inspection.trace import KINDS, attentions
+from manyheads.models.transformer import Transformer
+from manyheads.nn.multihead import MultiHeadAttention
+
+__all__ = ["Head", "every_head", "switched_off"]
+
+
+class Head(NamedTuple):
+    kind: str
+    layer: int
+    head: int
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.layer}.{self.head}"
+
+
+def every_head(model: Transformer) -> list[Head]:
+    return [
+        Head(kind, layer, head)
+        for kind, layers in attentions(model).items()
+        for layer, attention in enumerate(layers)
+        for head in range(attention.heads)
+    ]
+
+
+@contextmanager
+def switched_off(model: Transformer, heads: Collection[Head]) -> Iterator[None]:
+    """While this lasts, the model goes without these heads. Only what is not recorded or compiled notices."""
+    layers = attentions(model)
+    with ExitStack() as hooks:
+        for attention, off in grouped(layers, heads):
+            hook = attention.output.register_forward_pre_hook(silencer(attention, off))
+            hooks.callback(hook.remove)
+        yield
+
+
+def grouped(
+    layers: dict[str, list[MultiHeadAttention]], heads: Collection[Head]
+) -> Iterator[tuple[MultiHeadAttention, list[int]]]:
+    found: dict[MultiHeadAttention, list[int]] = {}
+    for one in heads:
+        kind, layer, head = one
+        if kind not in KINDS or not 0 <= layer < len(layers[kind]) or not 0 <= head < layers[kind][layer].heads:
+            raise OptionError(f"a head that is switched off must be there, got {kind} {layer}.{head}")
+        found.setdefault(layers[kind][layer], []).append(head)
+    yield from found.items()
+
+
+def silencer(attention: MultiHeadAttention, off: list[int]) -> Any:
+    kept = torch.ones(attention.heads, 1)
+    kept[off] = 0
+
+    def silence(_: Any, given: tuple[Tensor]) -> tuple[Tensor]:
+        x = given[0].unflatten(-1, (attention.heads, -1))
+        return ((x * kept.to(x)).flatten(-2),)
+
+    return silence

@@ -1,0 +1,110 @@
+"""The application: a page, the inspector's module, and the questions that they ask."""
+
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from manyheads.decoding.translator import Translator
+from manyheads.errors import ManyheadsError
+from manyheads.inspection.singlefile import script, style
+from manyheads.inspection.switches import Head
+from manyheads.serve.guards import BodyLimit, OwnPage, Sealed
+from manyheads.serve.live import BusyError, GoneError, Live
+
+__all__ = ["make_app"]
+
+LARGEST = 64 << 10
+"""Bytes of a question."""
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Manyheads</title>
+<link rel="stylesheet" href="/inspector.css">
+</head>
+<body>
+<main id="inspector"></main>
+<script type="module" src="/start.js"></script>
+</body>
+</html>
+"""
+START = """import inspector, { fromServer } from "/inspector.js";
+inspector.render({ model: fromServer(), el: document.getElementById("inspector"), address: true });
+"""
+
+Text = Annotated[str, Field(max_length=10_000)]
+
+
+class Question(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Switch(Question):
+    kind: Text
+    layer: int
+    head: int
+
+
+class Ask(Question):
+    """What to translate, and how: a target to be written, or a prefix; heads to go without; a part of a long text."""
+
+    text: Text
+    target: Text | None = None
+    prefix: Text = ""
+    off: Annotated[list[Switch], Field(max_length=10_000)] = []
+    part: Annotated[int, Field(ge=1)] = 1
+    beam: Annotated[int, Field(ge=0, le=64)] = 0
+
+
+def make_app(translator: Translator) -> FastAPI:
+    live = Live(translator)
+    app = FastAPI(title="Manyheads", docs_url=None, redoc_url=None, openapi_url=None)
+    app.add_middleware(OwnPage, hosts=LOOPBACK)  # type: ignore[arg-type]
+    app.add_middleware(BodyLimit, most=LARGEST)  # type: ignore[arg-type]
+    app.add_middleware(Sealed)  # type: ignore[arg-type]
+    add_refusals(app)
+
+    for path, content, kind in (
+        ("/", PAGE, "text/html"),
+        ("/start.js", START, "text/javascript"),
+        ("/inspector.js", script(), "text/javascript"),
+        ("/inspector.css", style(), "text/css"),
+    ):
+        app.add_api_route(path, lambda content=content, kind=kind: Response(content, media_type=kind))
+
+    @app.post("/api/inspect")
+    def ask(question: Ask) -> dict[str, Any]:
+        off = [Head(one.kind, one.layer, one.head) for one in question.off]
+        return live.inspect(question.text, question.target, question.prefix, off, question.part, question.beam)
+
+    @app.get("/api/planes/{number}/{name:path}")
+    def plane(number: int, name: str) -> Response:
+        return Response(live.plane(number, name), media_type="application/octet-stream")
+
+    @app.post("/api/importance/{number}")
+    def importance(number: int) -> list[dict[str, Any]]:
+        return live.importance(number)
+
+    return app
+
+
+def add_refusals(app: FastAPI) -> None:
+    """Every refusal is one sentence, and a hint if there is one; none shows where things lie on this machine."""
+
+    @app.exception_handler(ManyheadsError)
+    def refused(_: Request, error: ManyheadsError) -> JSONResponse:
+        status = 503 if isinstance(error, BusyError) else 404 if isinstance(error, GoneError) else 400
+        return JSONResponse({"error": error.message, "hint": error.hint}, status)
+
+    @app.exception_handler(RequestValidationError)
+    def misunderstood(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"][1:]) or "the request"
+        return JSONResponse({"error": f"{place}: {first['msg']}"}, 400)

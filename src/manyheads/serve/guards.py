@@ -1,0 +1,107 @@
+"""What stands between a browser and the model. Each guard is a layer around the application.
+
+A page of some other site can make a browser send requests here. So a request must name this machine as its host, one that
+asks for work must be JSON and come from our own page, and no answer may be read, framed or run by another site.
+"""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from fastapi.responses import JSONResponse
+from starlette.datastructures import Headers, MutableHeaders
+
+__all__ = ["BodyLimit", "OwnPage", "Sealed"]
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+SEAL = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+class Sealed:
+    """Every answer says what a browser may do with it."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        async def sealed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(SEAL)
+            await send(message)
+
+        await self.app(scope, receive, sealed)
+
+
+class OwnPage:
+    """Requests for this machine, by one of its own names; work is asked for as JSON, by our own page or by no page at all."""
+
+    def __init__(self, app: App, hosts: tuple[str, ...]) -> None:
+        self.app, self.hosts = app, hosts
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        fault = self.fault(scope) if scope["type"] == "http" else None
+        answer = JSONResponse({"error": fault}, 403) if fault else self.app
+        await answer(scope, receive, send)
+
+    def fault(self, scope: Message) -> str | None:
+        headers = Headers(scope=scope)
+        if name_of(f"//{headers.get('host', '')}") not in self.hosts:
+            return f"the host must be one of {', '.join(self.hosts)}"
+        if scope["method"] in ("GET", "HEAD"):
+            return None
+        if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            return "what is sent must be application/json"
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+            return "requests of other pages are not answered"
+        return None
+
+
+def name_of(address: str) -> str | None:
+    try:
+        return urlsplit(address).hostname
+    except ValueError:
+        return None
+
+
+class BodyLimit:
+    """No request is larger than `most` bytes, whatever it says of itself."""
+
+    def __init__(self, app: App, most: int) -> None:
+        self.app, self.most = app, most
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        body, more = bytearray(), True
+        while more and len(body) <= self.most:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        if len(body) > self.most:
+            return await JSONResponse({"error": f"a request has at most {self.most:,} bytes"}, 413)(
+                scope, receive, send
+            )
+        given = iter([{"type": "http.request", "body": bytes(body), "more_body": False}])
+
+        async def read() -> Message:
+            return next(given, None) or await receive()
+
+        return await self.app(scope, read, send)

@@ -1,0 +1,23 @@
+"""The address that is listened on: this machine's own, which no other can reach."""
+
+import socket
+
+from manyheads.errors import OptionError
+
+__all__ = ["listen"]
+
+LOOPBACK = "127.0.0.1"
+
+
+def listen(port: int) -> socket.socket:
+    """Bound before anything else is said, so that a taken port is one sentence."""
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((LOOPBACK, port))
+    except OSError as error:
+        listening.close()
+        raise OptionError(
+            f"port {port} of {LOOPBACK} cannot be listened on: {error.strerror}", hint="--port 0 takes a free one"
+        ) from None
+    return listening

@@ -1,0 +1,96 @@
+"""The questions that the page asks about a model, answered one at a time. The last few answers are kept for what comes next.
+
+An answer has a number. Its planes are fetched by that number when they are looked at.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from itertools import count
+from threading import BoundedSemaphore, Lock
+from typing import Any
+
+from manyheads.decoding.translator import Translator
+from manyheads.errors import ManyheadsError
+from manyheads.inspection.api import Inspection, inspect
+from manyheads.inspection.bundle import Bundle, make_bundle
+from manyheads.inspection.importance import importance
+from manyheads.inspection.switches import Head
+
+__all__ = ["BusyError", "GoneError", "Live"]
+
+KEPT = 8
+WAITING = 16
+LARGEST = 64 << 20
+"""Bytes of planes of one answer: they are only fetched when they are looked at."""
+
+
+class BusyError(ManyheadsError):
+    """Too many questions wait already."""
+
+
+class GoneError(ManyheadsError):
+    """An answer that is no longer kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    inspection: Inspection
+    bundle: Bundle
+
+
+class Live:
+    def __init__(self, translator: Translator) -> None:
+        self.translator = translator
+        self.answers: OrderedDict[int, Answer] = OrderedDict()
+        self.numbers, self.turn, self.room = count(1), Lock(), BoundedSemaphore(WAITING)
+
+    def inspect(
+        self, text: str, target: str | None, prefix: str, off: list[Head], part: int, beam: int
+    ) -> dict[str, Any]:
+        """The header of an answer, with its number."""
+        with self.alone():
+            options: dict[str, Any] = {"beam": beam} if beam else {}
+            found = inspect(self.translator, text, target, prefix=prefix, off=off, part=part, **options)
+            number, answer = next(self.numbers), Answer(found, make_bundle(found, LARGEST))
+            self.answers[number] = answer
+            while len(self.answers) > KEPT:
+                self.answers.popitem(last=False)
+        return answer.bundle.header | {"number": number, "live": True}
+
+    def plane(self, number: int, name: str) -> bytes:
+        planes = self.answer(number).bundle.planes
+        if name not in planes:
+            raise GoneError(f"answer {number} has no plane {name!r}")
+        return planes[name].tobytes()
+
+    def importance(self, number: int) -> list[dict[str, Any]]:
+        """Every head, and what it does for this output; the most important first."""
+        answer = self.answer(number)
+        with self.alone():
+            found = importance(answer.inspection)
+        return [head._asdict() | {"change": found[head]} for head in sorted(found, key=lambda head: found[head])]
+
+    def answer(self, number: int) -> Answer:
+        try:
+            return self.answers[number]
+        except KeyError:
+            raise GoneError(f"answer {number} is not kept any longer: ask again") from None
+
+    def alone(self) -> "Alone":
+        return Alone(self)
+
+
+class Alone:
+    """A turn with the model. Who would have to wait behind too many is told so at once."""
+
+    def __init__(self, live: Live) -> None:
+        self.live = live
+
+    def __enter__(self) -> None:
+        if not self.live.room.acquire(blocking=False):
+            raise BusyError("too many questions are waiting: try again in a moment")
+        self.live.turn.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.live.turn.release()
+        self.live.room.release()
