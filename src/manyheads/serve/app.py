@@ -6,6 +6,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
 
 from manyheads.decoding.translator import Translator
 from manyheads.errors import ManyheadsError
@@ -102,6 +103,10 @@ def add_refusals(app: FastAPI) -> None:
     def refused(_: Request, error: ManyheadsError) -> JSONResponse:
         status = 503 if isinstance(error, BusyError) else 404 if isinstance(error, GoneError) else 400
         return JSONResponse({"error": error.message, "hint": error.hint}, status)
+
+    @app.exception_handler(HTTPException)
+    def not_there(_: Request, error: HTTPException) -> JSONResponse:
+        return JSONResponse({"error": error.detail}, error.status_code)
 
     @app.exception_handler(RequestValidationError)
     def misunderstood(_: Request, error: RequestValidationError) -> JSONResponse:

@@ -10,11 +10,12 @@ LOOPBACK = "127.0.0.1"
 
 
 def listen(port: int) -> socket.socket:
-    """Bound before anything else is said, so that a taken port is one sentence."""
+    """Before anything else is said: a taken port is one sentence, and who comes at once waits instead of being refused."""
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((LOOPBACK, port))
+        listening.listen()
     except OSError as error:
         listening.close()
         raise OptionError(

@@ -1,0 +1,65 @@
+"""A head that is off says nothing, and nobody else says anything different because of it."""
+
+import pytest
+import torch
+
+from inspection.test_trace import SOURCE, TARGET, build, rows
+from manyheads import OptionError, Translator, inspect
+from manyheads.inspection.importance import importance
+from manyheads.inspection.switches import Head, every_head, switched_off
+from manyheads.inspection.trace import attentions
+
+TEXT = "Ein kleiner Hund schläft unter dem Tisch."
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "off", [[Head("cross", 1, 2)], [Head("encoder", 0, 0), Head("encoder", 0, 3), Head("decoder", 1, 1)]]
+)
+def test_a_head_that_is_off_is_one_whose_output_weights_are_0(off):
+    model = build({"kv_heads": 2}).eval()
+    with switched_off(model, off):
+        found = model(rows(SOURCE), rows(TARGET))
+        cache = model.start(model.encode(rows(SOURCE)))
+        by_steps = torch.cat([model.step(rows([token]), cache) for token in TARGET], 1)
+    with_it = model(rows(SOURCE), rows(TARGET))
+    for kind, layer, head in off:
+        attentions(model)[kind][layer].output.weight[:, 8 * head : 8 * head + 8] = 0
+    expected = model(rows(SOURCE), rows(TARGET))
+    assert (found - expected).abs().max() <= 1e-5
+    assert (by_steps - expected).abs().max() <= 1e-5
+    assert (found - with_it).abs().max() > 1e-3
+
+
+@torch.no_grad()
+def test_without_cross_attention_the_source_is_not_read():
+    model = build({}).eval()
+    with switched_off(model, [head for head in every_head(model) if head.kind == "cross"]):
+        one, other = (model(rows(source), rows(TARGET)) for source in (SOURCE, [3, 2]))
+    assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "head", [Head("cross", 2, 0), Head("cross", 0, 4), Head("round", 0, 0), Head("encoder", -1, 0)]
+)
+def test_a_head_that_is_not_there_is_refused_and_nothing_stays_off(head):
+    model = build({})
+    with pytest.raises(OptionError, match="must be there"), switched_off(model, [Head("cross", 0, 0), head]):
+        pass
+    assert not any(module._forward_pre_hooks for module in model.modules())
+
+
+def test_importance_is_what_the_score_loses():
+    translator = Translator.load("de-en", "cpu")
+    found = inspect(translator, TEXT)
+    table = importance(found)
+    assert len(table) == 14 * 4
+    for head in (min(table, key=table.__getitem__), max(table, key=table.__getitem__), Head("encoder", 2, 1)):
+        without = inspect(translator, TEXT, found.translation, off=[head])
+        assert without.off == (head,)
+        assert table[head] == pytest.approx(without.log_probability - found.log_probability, abs=1e-4)
+    assert min(table.values()) < -0.1
+
+
+def test_a_prefix_is_kept():
+    assert inspect("de-en", TEXT, prefix="A small dog is").translation == "A small dog is sleeping under the table."
