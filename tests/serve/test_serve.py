@@ -53,7 +53,7 @@ def test_the_answer_is_what_inspect_finds(address):
     assert status == 200
     bundle = make_bundle(inspect(Translator.load("de-en", "cpu"), TEXT))
     expected = json.loads(json.dumps(bundle.header))
-    scores = {"score", "log_probability", "steps"}
+    scores = {"score", "log_probability", "steps", "heads"}
     assert {key: header[key] for key in expected.keys() - scores} == {
         key: expected[key] for key in expected.keys() - scores
     }

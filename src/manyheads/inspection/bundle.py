@@ -18,6 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from manyheads.inspection.api import SCHEMA, Inspection
+from manyheads.inspection.summaries import summaries
 from manyheads.inspection.trace import KINDS, Attended
 from manyheads.modelfolder import MODEL, TOKENIZER
 from manyheads.nn.scores import DotProduct
@@ -59,6 +60,7 @@ def make_bundle(inspection: Inspection, most: int = LARGEST) -> Bundle:
         "off": inspection.off,
         "reading": None if reading is None else asdict(reading),
         "steps": [asdict(choice) for choice in inspection.choices],
+        "heads": summaries(inspection),
         "planes": stored,
         "left_out": left_out,
     }

@@ -1,0 +1,53 @@
+"""What kind of head it is, in a few numbers, from where it looked in one sentence.
+
+    entropy    how spread its look is, in nats; 0 = at one key alone
+    focus      the largest weight of a row, on average
+    previous   weight on the token before the query itself; same, next: likewise. Not for cross-attention
+    distance   how far away what is looked at lies, in tokens; for cross-attention, from where an even pace would be
+    ends       weight on begin and end, where heads look that have nothing to say
+
+Each is a mean over the queries.
+
+H heads · T queries · S keys
+"""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from manyheads.inspection.api import Inspection
+from manyheads.inspection.plane import sides_of
+from manyheads.inspection.sides import NAMES
+from manyheads.inspection.trace import KINDS
+
+__all__ = ["summaries", "summarise"]
+
+
+def summaries(inspection: Inspection) -> dict[str, list[dict[str, list[float]]]]:
+    """Of each kind, for each layer, the numbers of all its heads."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for kind in KINDS:
+        ends = np.array([piece.id in NAMES for piece in sides_of(inspection, kind)[1]])
+        layers = (layer.double().cpu().numpy() for layer in inspection.attention[kind])
+        found[kind] = [
+            {name: values.tolist() for name, values in summarise(layer, ends, kind).items()} for layer in layers
+        ]
+    return found
+
+
+def summarise(
+    weights: Float[np.ndarray, "H T S"], ends: Bool[np.ndarray, " S"], kind: str
+) -> dict[str, Float[np.ndarray, " H"]]:
+    queries, keys = weights.shape[1:]
+    rows, columns = np.arange(queries)[:, None], np.arange(keys)
+    pace = (keys - 1) / max(1, queries - 1) if kind == "cross" else 1
+    logs = np.log(np.where(weights > 0, weights, 1))
+    found = {
+        "entropy": -(weights * logs).sum(2).mean(1),
+        "focus": weights.max(2).mean(1),
+        "distance": (weights * np.abs(columns - rows * pace)).sum(2).mean(1),
+        "ends": weights[:, :, ends].sum(2).mean(1),
+    }
+    beside = {"previous": -1, "same": 0, "next": 1} if kind != "cross" else {}
+    return found | {name: (weights * (columns - rows == step)).sum(2).mean(1) for name, step in beside.items()}
