@@ -1,6 +1,6 @@
 // View 1, translate and align: two lines of words, and which belongs to which.
 
-import { heaviest, showBars } from "./bars.js";
+import { heaviest, showBars, showPairs } from "./bars.js";
 import { css } from "./colour.js";
 import { choice, headChoice, layerChoice } from "./controls.js";
 import { active, h, replace, replaceControls, rove, s } from "./dom.js";
@@ -50,6 +50,10 @@ export function alignView(shared) {
       return;
     }
     for (const side of ["source", "target"]) showWords(side);
+    redraw();
+  }
+
+  function redraw() {
     arrange();
     shine();
   }
@@ -139,13 +143,13 @@ export function alignView(shared) {
     button.classList.toggle("partner", weight !== null && weight >= 0.005);
     share.textContent = weight !== null && weight >= 0.005 ? percent(weight) : "";
     button.style.setProperty("--tint", weight === null ? "transparent" : css(shared.colours.weight(weight)));
-    button.style.setProperty("--on", weight !== null && shared.colours.lightText(weight) ? "#fff" : "inherit");
+    button.style.setProperty("--on", weight === null ? "inherit" : shared.colours.onWeight(weight));
   }
 
   function tell(word, weights) {
     if (!word) {
-      lead.textContent = "Point at a word to see what it belongs to. A click keeps it.";
-      replace(bars);
+      replace(lead, "Each word and what it looks at most", h("small", {}, "point at a word to see all of its look, a click keeps it"));
+      showPairs(bars, grid, !shared.state.words);
       return;
     }
     const others = word.side === "target" ? grid.columns : grid.rows;
@@ -185,7 +189,7 @@ export function alignView(shared) {
   return {
     element,
     update,
-    resize: () => grid && arrange(),
+    resize: () => grid && redraw(),
     repaint: () => grid && shine(),
     table: () => alignTable(grid),
     picture: () => alignPicture(shared, grid, linksAbove(grid), sourceOfLinks(shared)),

@@ -3,6 +3,9 @@
 import { h, replace } from "./dom.js";
 import { spelt } from "./letters.js";
 import { exact } from "./numbers.js";
+import { rowOf } from "./weights.js";
+
+const MOST_PAIRS = 24;
 
 // [[index, weight]], heaviest first.
 export function heaviest(weights, most = Infinity) {
@@ -10,7 +13,19 @@ export function heaviest(weights, most = Infinity) {
   return order.slice(0, most).map((n) => [n, weights[n]]);
 }
 
+// The heaviest of each row.
+export function showPairs(list, grid, blanks) {
+  list.classList.add("pairs");
+  const left = grid.rows.length - MOST_PAIRS;
+  replace(list, grid.rows.slice(0, MOST_PAIRS).map((unit, row) => {
+    const [[n, weight]] = heaviest(rowOf(grid, row), 1);
+    const names = [h("bdi", {}, spelt(unit.text, blanks)), " → ", h("bdi", {}, spelt(grid.columns[n].text, blanks))];
+    return h("li", {}, h("span", { class: "label" }, names), h("span", { class: "number" }, exact(weight)));
+  }), left > 0 ? h("li", { class: "rest" }, `${left} more`) : null);
+}
+
 export function showBars(list, units, ranked, blanks, rest) {
+  list.classList.remove("pairs");
   const items = ranked.map(([n, weight]) => {
     const bar = h("span", { class: "bar" });
     bar.style.setProperty("--share", weight);

@@ -5,8 +5,8 @@ import { clamp } from "./numbers.js";
 
 const STEPS_OF_RAMP = 256;
 const RAMPS = {
-  light: { from: [0.995, 0.004, 90], to: [0.3, 0.1, 268], most: 0.125, hue: [190, 268] },
-  dark: { from: [0.235, 0.004, 85], to: [0.94, 0.05, 170], most: 0.115, hue: [262, 170] },
+  light: { from: [0.995, 0], to: [0.31, 0.09], most: 0.105, hue: [228, 264] },
+  dark: { from: [0.235, 0], to: [0.95, 0.035], most: 0.1, hue: [262, 215] },
 };
 const SIGNED = {
   light: { middle: 0.985, end: 0.48, chroma: 0.14 },
@@ -51,7 +51,7 @@ function signedRamp({ middle, end, chroma }) {
   });
 }
 
-// {weight(share), signed(value), onWeight(share)}: bytes, bytes, and whether text on it is light.
+// weight(share) and signed(value) are bytes; onWeight(share) is the colour of text that can be read on it.
 export function coloursFor(theme) {
   const [weights, signs] = [ramp(RAMPS[theme]), signedRamp(SIGNED[theme])];
   const at = (table, share) => table[Math.round(clamp(share, 0, 1) * (STEPS_OF_RAMP - 1))];
@@ -59,7 +59,7 @@ export function coloursFor(theme) {
     theme,
     weight: (share) => at(weights, share),
     signed: (value) => at(signs, (value + 1) / 2),
-    lightText: (share) => luminance(at(weights, share)) < 0.2,
+    onWeight: (share) => (luminance(at(weights, share)) < 0.2 ? "#ffffff" : "#1d1b18"),
   };
 }
 

@@ -1,13 +1,13 @@
 // A heat map on a canvas. Weights become one small image, a pixel each, that is drawn once and enlarged: a grid of
 // 512 × 512 costs as much as one of 10 × 10. Labels, lines and numbers are added where they fit.
 
-import { css, scaleOf } from "./colour.js";
+import { scaleOf } from "./colour.js";
 import { clamp, exact } from "./numbers.js";
 import { textWidth } from "./ruler.js";
 import { maskOf } from "./weights.js";
 
 const TALLEST = 620; // pixels of grid, before one has to pan
-const LARGEST_CELL = 54;
+const LARGEST_CELL = 58;
 const SMALLEST_LABEL = 13; // pixels that a line of labels needs
 const ROOM_FOR_NUMBERS = 40;
 const BAR = 34; // length of the longest bar of a total
@@ -38,7 +38,7 @@ export function placesOf(grid, labels, width, zoom, font) {
   const rows = Math.min(Math.max(0, ...labels.rows.map((text) => textWidth(text, font))), LONGEST_LABEL, width / 3);
   const columns = Math.min(Math.max(0, ...labels.columns.map((text) => textWidth(text, font))), LONGEST_LABEL);
   const left = Math.ceil(rows) + 14;
-  const right = BAR + 14;
+  const right = BAR + 24;
   const room = Math.max(40, width - left - right);
   const fit = Math.min(room / grid.columns.length, TALLEST / grid.rows.length, LARGEST_CELL);
   const cell = zoom === 1 ? fit : Math.max(fit, Math.min(fit * zoom, 2 * LARGEST_CELL));
@@ -46,7 +46,7 @@ export function placesOf(grid, labels, width, zoom, font) {
   const top = flat ? 28 : Math.ceil(columns * Math.sin(SLANT)) + 22;
   const wide = Math.min(room, cell * grid.columns.length);
   const high = Math.min(TALLEST, cell * grid.rows.length);
-  return { left, top, right, cell, flat, wide, high, height: top + high + BAR + 12, whole: [cell * grid.columns.length, cell * grid.rows.length] };
+  return { width: left + wide + right, left, top, cell, flat, wide, high, height: top + high + BAR + 12, whole: [cell * grid.columns.length, cell * grid.rows.length] };
 }
 
 export function panned(places, [x, y]) {
@@ -84,8 +84,8 @@ export function paint(context, what) {
 
 function hatch(context, { places, ink }) {
   const [wide, high] = places.whole;
-  context.strokeStyle = ink.line;
-  context.lineWidth = 1;
+  context.strokeStyle = ink.faint;
+  context.lineWidth = 0.6;
   context.beginPath();
   for (let x = -high; x < wide; x += 6) {
     context.moveTo(x, high);
@@ -110,8 +110,7 @@ function writeNumbers(context, { grid, places, colours, power, ink }) {
   [context.textAlign, context.textBaseline] = ["center", "middle"];
   grid.values.forEach((value, n) => {
     if (value < 0.005) return;
-    const light = colours.lightText(scale(value)) === (colours.theme === "light");
-    context.fillStyle = light ? ink.card : ink.ink;
+    context.fillStyle = colours.onWeight(scale(value));
     const [row, column] = [Math.floor(n / grid.columns.length), n % grid.columns.length];
     context.fillText(value.toFixed(2).replace(/^0/, ""), (column + 0.5) * places.cell, (row + 0.5) * places.cell);
   });

@@ -2,12 +2,13 @@
 
 import { computed } from "./attention.js";
 import { headChoice, kindChoice, layerChoice } from "./controls.js";
-import { h, replace, replaceControls, rove } from "./dom.js";
+import { active, h, replace, replaceControls, rove } from "./dom.js";
 import { insidePicture } from "./insidepicture.js";
 import { spelt, visible } from "./letters.js";
 import { clamp, exact, signed } from "./numbers.js";
 import { namesOf } from "./selection.js";
 import { greatest, strip } from "./strips.js";
+import { makeTip } from "./tip.js";
 import { sidesOf } from "./weights.js";
 
 const FAR_OFF = 0.002; // 16-bit weights are off by 0.0005 at most: more means that the sums here are not the model's
@@ -21,6 +22,7 @@ export function insideView(shared) {
   const wide = h("div", { class: "wide", tabindex: 0, role: "application", "aria-label": "Keys. Arrow keys move to the next one, and to the next query." }, h("table", {}, head, rows));
   const result = h("div", { class: "result" });
   const element = h("div", { class: "inside" }, controls, queries, formula, wide, result);
+  const tip = makeTip(element);
   let shown = null;
   let run = 0;
 
@@ -58,7 +60,7 @@ export function insideView(shared) {
   }
 
   function showQueries() {
-    const used = queries.contains(document.activeElement) || queries.contains(queries.getRootNode().activeElement);
+    const used = queries.contains(active(queries));
     const chosen = queryPiece();
     const buttons = piecesOf("queries").slice(first()).map((piece, n) =>
       h("button", { type: "button", class: "word", "aria-pressed": String(n + first() === chosen), click: () => chooseQuery(n + first()) }, h("bdi", {}, spelt(piece.text, true))));
@@ -69,16 +71,17 @@ export function insideView(shared) {
   }
 
   function draw() {
-    const { keys, q, output, colours = shared.colours } = shown;
+    const { keys, q, output } = shown;
+    const { colours } = shared;
     const scales = { q: greatest(q), k: greatest(...keys.map((key) => key.key)), products: greatest(...keys.map((key) => key.products)), v: greatest(output, ...keys.map((key) => key.value)) };
     const dotted = shared.header.model.scale !== null;
     replace(head, h("tr", {}, ["Key", "k", "q × k", ...(dotted ? ["q·k"] : []), "score", "e^(score − max)", "weight", "", "|v|"].map((name) => h("th", {}, name))));
-    replace(rows, h("tr", { class: "query" }, h("td", {}, "q"), h("td", {}, strip(q, scales.q, colours, (n) => `q[${n}] = ${signed(q[n])}`)), h("td", { colspan: dotted ? 7 : 6, class: "aside" }, `${q.length} numbers; blue above 0, orange below`)),
-      keys.map((key) => rowOfKey(key, scales, dotted)));
+    replace(rows, h("tr", { class: "query" }, h("td", {}, "q"), h("td", {}, strip(q, scales.q, colours, tip, (n) => `q[${n}] = ${signed(q[n])}`)), h("td", { colspan: dotted ? 7 : 6, class: "aside" }, `${q.length} numbers; blue above 0, orange below`)),
+      keys.map((key) => rowOfKey(key, scales, dotted)), rowOfSums(dotted));
     fillFormula(dotted);
     replace(result,
       h("span", { class: "name" }, "Σ w·v, what this head hands on"),
-      strip(output, scales.v, colours, (n) => `(Σ w·v)[${n}] = ${signed(output[n])}`),
+      strip(output, scales.v, colours, tip, (n) => `(Σ w·v)[${n}] = ${signed(output[n])}`),
       agreement(shown.off));
     tell();
   }
@@ -92,14 +95,20 @@ export function insideView(shared) {
     const classes = [key.n === shown.selected ? "selected" : "", key.masked ? "masked" : ""].join(" ");
     return h("tr", { class: classes, click: () => chooseKey(key.n), "aria-selected": String(key.n === shown.selected) },
       h("th", { scope: "row" }, h("bdi", {}, spelt(piecesOf("keys")[key.n].text, true))),
-      h("td", {}, strip(key.key, scales.k, shared.colours, about)),
-      h("td", {}, strip(key.products, scales.products, shared.colours, about)),
+      h("td", {}, strip(key.key, scales.k, shared.colours, tip, about)),
+      h("td", {}, strip(key.products, scales.products, shared.colours, tip, about)),
       dotted ? number(signed(key.dot)) : null,
       number(signed(key.score)),
       number(key.masked ? "masked" : exact(key.power)),
       number(exact(key.weight)),
       h("td", { class: "bar-cell" }, bar),
       number(signed(key.length)));
+  }
+
+  function rowOfSums(dotted) {
+    const number = (text) => h("td", { class: "number" }, text);
+    const all = shown.keys.reduce((sum, key) => sum + key.weight, 0);
+    return h("tr", { class: "sums" }, h("td", { colspan: dotted ? 5 : 4 }, "sum"), number(exact(shown.sum)), number(exact(all)), h("td", { colspan: 2 }));
   }
 
   // ── the numbers of the selected key, in words ────────────────────────────────────────────────────────────────────
@@ -109,7 +118,7 @@ export function insideView(shared) {
     const { scale } = shared.header.model;
     const steps = [
       dotted ? ["q·k", signed(key.dot), `the ${shown.q.length} products, added up`] : null,
-      dotted ? ["score", `${signed(key.dot)} × ${signed(scale)} = ${signed(key.score)}`, "so that wide heads do not shout"] : ["score", signed(key.score), "learned: no product of q and k"],
+      dotted ? ["score", `${signed(key.dot)} × ${signed(scale)} = ${signed(key.score)}`, scaleName(scale, shown.q.length)] : ["score", signed(key.score), "learned: no product of q and k"],
       key.masked
         ? ["mask", "left out", "it may not be seen from here"]
         : ["exp", `e^(${signed(key.score)} − ${signed(shown.largest)}) = ${exact(key.power)}`, "against the largest score of the row"],
@@ -162,6 +171,10 @@ export function insideView(shared) {
     table: () => insideTable(shown, piecesOf("keys")),
     picture: () => insidePicture(shared, shown, { query: queryText(), keys: piecesOf("keys"), head: headNumber() }),
   };
+}
+
+function scaleName(scale, width) {
+  return Math.abs(scale - width ** -0.5) < 1e-9 ? `scaled by 1/√${width}` : "times the scale";
 }
 
 function agreement(off) {

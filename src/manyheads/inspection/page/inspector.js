@@ -92,7 +92,11 @@ function draw({ model, el, address }) {
 function remember(text, step) {
   const url = `#${text}`;
   if (url === (location.hash || "#")) return;
-  history[step ? "pushState" : "replaceState"](null, "", url);
+  try {
+    history[step ? "pushState" : "replaceState"](null, "", url);
+  } catch {
+    // A frame that was given its text, not its address, has none to change.
+  }
 }
 
 // A model out of a page's own data.

@@ -35,7 +35,7 @@ export function visible(text) {
 // As nodes: marks stand apart from letters. `blanks` shows the blank that a piece begins with.
 export function spelt(text, blanks = false) {
   const inner = bare(text);
-  const front = blanks || !inner ? text.length - text.replace(/^ +/, "").length : 0;
+  const front = blanks || !inner ? Math.max(text.length - text.replace(/^ +/, "").length, inner ? 0 : 1) : 0;
   return [
     ...[...Array(front)].map(() => h("i", { class: "blank" }, BLANK)),
     ...stretches(inner).filter(([part]) => part).map(([part, mark]) => (mark ? h("i", { class: "chip" }, part) : part)),

@@ -10,16 +10,20 @@ import { visible } from "./letters.js";
 import { matrixPicture } from "./matrixpicture.js";
 import { clamp, exact } from "./numbers.js";
 import { namesOf, POWERS } from "./selection.js";
+import { makeTip } from "./tip.js";
 import { gridOf, headName, maskOf, rowOf, step, unitWith } from "./weights.js";
 
 const CLOSER = 1.4;
 const CLOSEST = 40;
+const MOST_BARS = 16;
+const ASIDE = 320; // pixels for the list beside the map, where there is room for both
+const NARROW = 760;
 
 export function matrixView(shared) {
   const controls = h("div", { class: "controls" });
   const canvas = h("canvas", {});
-  const tip = h("div", { class: "tip", hidden: true });
-  const board = h("div", { class: "board", tabindex: 0, role: "application", "aria-label": "Heat map. Arrow keys move to the next weight." }, canvas, tip);
+  const board = h("div", { class: "board", tabindex: 0, role: "application", "aria-label": "Heat map. Arrow keys move to the next weight." }, canvas);
+  const tip = makeTip(board);
   const legend = h("canvas", { class: "legend" });
   const slider = h("input", { type: "range", min: 0, max: POWERS.length - 1, step: 1, "aria-label": "Colour scale" });
   const scaleName = h("span", { class: "scale-name" });
@@ -61,11 +65,11 @@ export function matrixView(shared) {
   }
 
   function resize() {
-    if (!drawing || !board.clientWidth) return;
+    if (!drawing || !element.clientWidth) return;
     const { grid, labels, zoom, ink } = drawing;
-    drawing.places = placesOf(grid, labels, board.clientWidth, zoom, `${LABEL_FONT}px ${ink.sans}`);
+    drawing.places = placesOf(grid, labels, roomFor(element), zoom, `${LABEL_FONT}px ${ink.sans}`);
     drawing.pan = panned(drawing.places, drawing.pan);
-    sharpen(canvas, board.clientWidth, drawing.places.height);
+    sharpen(canvas, drawing.places.width, drawing.places.height);
     sharpen(legend, Math.min(260, element.clientWidth - 24), 30);
     drawLegend(legend, shared.colours, shared.state.power, ink);
     repaint();
@@ -140,22 +144,19 @@ export function matrixView(shared) {
   function look(cell, event = null) {
     drawing.lit = cell;
     repaint();
-    tip.hidden = !cell || !event;
     if (cell) shared.say(sentence(cell));
-    if (cell && event) showTip(cell, within(event));
+    if (cell) showTip(cell, event);
+    else tip.hide();
     if (!drawing.pinned || drawing.pinned.row < 0) tellRow();
   }
 
-  function showTip(cell, [x, y]) {
+  function showTip(cell, event) {
     const { grid, labels } = drawing;
     const about = step(shared.header, grid, cell.row, visible);
-    replace(tip,
+    tip.show(event,
       h("b", {}, drawing.masked(cell.row, cell.column) ? "not yet written" : exact(weightAt(cell))),
       h("bdi", {}, `${labels.rows[cell.row]} → ${labels.columns[cell.column]}`),
       about ? h("small", {}, about) : null);
-    const room = board.clientWidth - tip.offsetWidth - 4;
-    tip.style.setProperty("--x", `${clamp(x + 16, 0, Math.max(0, room))}px`);
-    tip.style.setProperty("--y", `${y + 18}px`);
   }
 
   function weightAt({ row, column }) {
@@ -183,14 +184,14 @@ export function matrixView(shared) {
     const { grid, labels, pinned, lit } = drawing;
     const row = pinned && pinned.row >= 0 ? pinned.row : lit ? lit.row : -1;
     if (row < 0) {
-      lead.textContent = "Point at a weight to see its row in order. A click keeps it.";
-      replace(bars);
+      replace(lead, "What is looked at most", h("small", {}, "the mean of all rows; point at a weight to see its own row, a click keeps it"));
+      showBars(bars, grid.columns, heaviest(meanOfRows(grid), MOST_BARS), !shared.state.words, null);
       return;
     }
     const about = step(shared.header, grid, row, visible);
     replace(lead, h("bdi", {}, `‘${labels.rows[row]}’`), " looks at", about ? h("small", {}, about) : null);
     const ranked = heaviest(rowOf(grid, row)).filter(([n]) => !drawing.masked(row, n));
-    showBars(bars, grid.columns, ranked.slice(0, 40), !shared.state.words, ranked.length > 40 ? `${ranked.length - 40} more` : null);
+    showBars(bars, grid.columns, ranked.slice(0, MOST_BARS), !shared.state.words, ranked.length > MOST_BARS ? `${ranked.length - MOST_BARS} more` : null);
   }
 
   board.addEventListener("keydown", (event) => {
@@ -220,10 +221,19 @@ export function matrixView(shared) {
   };
 }
 
+function roomFor(element) {
+  return element.clientWidth > NARROW ? element.clientWidth - ASIDE : element.clientWidth;
+}
+
+function meanOfRows(grid) {
+  return totalsOf(grid).columns.map((total) => total / grid.rows.length);
+}
+
 function noteOn(grid) {
   if (grid.block > 1) return `Each cell is the mean of ${grid.block} × ${grid.block} weights; they can be neither merged into words nor freed of begin and end.`;
-  if (grid.kind === "decoder") return "Hatched: masked. A row may not look at what is not yet written.";
-  return "";
+  const hatched = grid.kind === "decoder" ? "Hatched: masked. A row may not look at what is not yet written. " : "";
+  const empty = grid.hidden ? [...totalsOf(grid).rows].filter((total) => total === 0).length : 0;
+  return hatched + (empty ? `Rows that looked at nothing but what is hidden are empty: ${empty}.` : "");
 }
 
 function matrixTable(grid, masked) {

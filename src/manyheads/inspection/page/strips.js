@@ -1,10 +1,10 @@
 // A vector as a strip: one cell a number, blue above 0, orange below.
 
 import { h } from "./dom.js";
-import { clamp, signed } from "./numbers.js";
+import { clamp } from "./numbers.js";
 
-// `most` is the number that has full colour. `tell(n)` says what the cell under the mouse is.
-export function strip(values, most, colours, tell = (n) => signed(values[n])) {
+// `most` is the number that has full colour; `tell(n)` says what the cell under the mouse is.
+export function strip(values, most, colours, tip, tell) {
   const canvas = h("canvas", { class: "strip", width: values.length, height: 1 });
   const context = canvas.getContext("2d");
   const image = context.createImageData(values.length, 1);
@@ -13,8 +13,9 @@ export function strip(values, most, colours, tell = (n) => signed(values[n])) {
   canvas.addEventListener("pointermove", (event) => {
     const box = canvas.getBoundingClientRect();
     const n = clamp(Math.floor(((event.clientX - box.left) / box.width) * values.length), 0, values.length - 1);
-    canvas.title = tell(n);
+    tip.show(event, tell(n));
   });
+  canvas.addEventListener("pointerleave", tip.hide);
   return canvas;
 }
 
