@@ -29,6 +29,7 @@ class Look:
 
     def __init__(self, browser, path, address="", **options):
         self.page = browser.new_page(**{"viewport": {"width": 1280, "height": 900}, **options})
+        self.page.set_default_timeout(10_000)
         self.requests, self.complaints, self.dialogs = [], [], []
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("console", lambda message: self.complaints.append(message.text))
@@ -40,6 +41,14 @@ class Look:
     def ready(self):
         self.page.wait_for_selector("[data-state=ready]")
         return self
+
+    def go(self, address):
+        """To another address of the same page: as if its reader had typed it."""
+        self.page.evaluate("""(address) => new Promise((resolve) => {
+            addEventListener("popstate", () => setTimeout(resolve), { once: true });
+            location.hash = address;
+        })""", address)  # fmt: skip
+        return self.ready()
 
     def text(self, selector):
         return self.page.locator(selector).first.inner_text()
@@ -55,6 +64,7 @@ class Look:
         """What "Copy CSV" copies, as rows of texts."""
         import csv
 
+        self.page.evaluate("window.copied = undefined")
         self.page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
         self.page.get_by_role("button", name="Copy CSV").click()
         self.page.wait_for_function("window.copied !== undefined")

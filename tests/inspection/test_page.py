@@ -2,6 +2,7 @@
 
 import base64
 import copy
+import re
 import xml.etree.ElementTree as ElementTree
 from itertools import groupby
 
@@ -96,11 +97,12 @@ def test_its_policy_lets_nothing_else_run(look):
     page.complaints.clear()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("address", ["", "v=matrix", "v=matrix&k=encoder&l=5", "v=matrix&k=decoder&w=0", "v=inside&h=1"])
-def test_every_view_fits_a_small_screen(look, address, scheme):
-    page = look(address, viewport={"width": 360, "height": 740}, color_scheme=scheme)
-    assert page.page.evaluate("document.documentElement.scrollWidth") == 360
+@pytest.mark.parametrize(("scheme", "width"), [("light", 360), ("dark", 390), ("light", 1920)])
+def test_every_view_fits_the_screen(look, scheme, width):
+    page = look(viewport={"width": width, "height": 740}, color_scheme=scheme)
+    for address in ("w=0", "v=matrix", "v=matrix&k=encoder&l=5", "v=matrix&k=decoder&w=0", "v=inside&h=1"):
+        page.go(address)
+        assert page.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 # ── view 1 ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -115,10 +117,12 @@ def test_words_that_are_pointed_at_light_up_with_their_shares(look, found):
     best = int(expected[2].argmax())
     assert page.said.startswith(f"‘dog’ looks at ‘Hund’ {expected[2, best]:.4f}")
     assert page.texts(".line.source .share")[best] == f"{expected[2, best] * 100:.0f} %"
-    assert [float(text) for text in page.texts(".bars .number")] == pytest.approx(sorted(expected[2])[::-1][:6], abs=2e-4)
+    assert [float(text) for text in page.texts(".bars .number")] == pytest.approx(
+        sorted(expected[2])[::-1][:6], abs=4e-4
+    )
     page.page.locator(".line.source .word").nth(best).hover()
     assert page.said.startswith("‘Hund’ is looked at by ‘dog’")
-    assert float(page.texts(".bars .number")[0]) == pytest.approx(expected[:, best].max(), abs=2e-4)
+    assert float(page.texts(".bars .number")[0]) == pytest.approx(expected[:, best].max(), abs=4e-4)
 
 
 def test_the_probability_of_a_word_is_that_of_its_pieces(look, found):
@@ -145,13 +149,13 @@ def test_a_click_keeps_a_word_and_escape_lets_go(look):
 def test_links_come_from_where_the_reader_wants(look, found):
     page = look("a=all&t=1")
     mean = np.mean([merged(found, "cross", layer, None) for layer in range(4)], 0)
-    assert float(page.texts(".bars .number")[0]) == pytest.approx(mean[0].max(), abs=2e-4)
-    page.page.get_by_text("this head", exact=True).click()
+    assert float(page.texts(".bars .number")[0]) == pytest.approx(mean[0].max(), abs=4e-4)
+    page.page.get_by_role("radio", name="this head").check()
     page.page.keyboard.press("}")
     page.ready()
     assert page.text(".align .aside") == "layer 2, head 0"
     expected = merged(found, "cross", 2, 0)
-    assert float(page.texts(".bars .number")[0]) == pytest.approx(expected[0].max(), abs=2e-4)
+    assert float(page.texts(".bars .number")[0]) == pytest.approx(expected[0].max(), abs=4e-4)
 
 
 def test_a_shifted_reading_takes_the_row_that_reads_a_word(look, found, tmp_path):
@@ -160,7 +164,7 @@ def test_a_shifted_reading_takes_the_row_that_reads_a_word(look, found, tmp_path
     (tmp_path / "shifted.html").write_bytes(single_file(shifted))
     page = look("w=0&t=3", tmp_path / "shifted.html")
     expected = found.attention["cross"][1][3, 3].numpy()  # the row that reads piece 3
-    assert float(page.texts(".bars .number")[0]) == pytest.approx(expected.max(), abs=2e-4)
+    assert float(page.texts(".bars .number")[0]) == pytest.approx(expected.max(), abs=4e-4)
 
 
 def test_a_hundred_words_are_running_text(look, tmp_path):
@@ -169,22 +173,23 @@ def test_a_hundred_words_are_running_text(look, tmp_path):
     page = look("t=9", tmp_path / "long.html")
     assert page.page.locator(".stage").get_attribute("data-layout") == "text"
     assert page.page.locator(".line.source .word").count() == 128
-    assert page.said.startswith("‘t8’ looks at")
+    assert page.said.startswith("‘t9’ looks at")
 
 
 # ── view 3 ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("head", "hide"), [(None, False), (2, False), (1, True)])
-def test_the_matrix_of_words_is_that_of_the_definition(look, found, kind, head, hide):
-    if kind == "decoder" and hide:
-        pytest.skip("the first row of a decoder sees nothing but the begin: the next test")
-    page = look(f"v=matrix&k={kind}&l=1&h={'-' if head is None else head}&x={int(hide)}")
-    got = weights_in(page.table())
-    np.testing.assert_allclose(got, merged(found, kind, 1, head, hide), atol=6e-4)
-    np.testing.assert_allclose(got.sum(1), 1, atol=1e-3)
-    assert ("made to add up to 1" in page.text(".notes")) == hide
+def test_the_matrix_of_words_is_that_of_the_definition(look, found, kind):
+    page = look(f"v=matrix&k={kind}")
+    for head, hide in [(None, False), (2, False), (1, True)]:
+        if kind == "decoder" and hide:
+            continue  # its first row sees nothing but the begin: the next test
+        page.go(f"v=matrix&k={kind}&l=1&h={'-' if head is None else head}&x={int(hide)}")
+        got = weights_in(page.table())
+        np.testing.assert_allclose(got, merged(found, kind, 1, head, hide), atol=6e-4)
+        np.testing.assert_allclose(got.sum(1), 1, atol=1e-3)
+        assert ("made to add up to 1" in page.text(".notes")) == hide
 
 
 def test_a_row_with_nothing_left_is_empty_and_the_page_says_so(look):
@@ -194,13 +199,14 @@ def test_a_row_with_nothing_left_is_empty_and_the_page_says_so(look):
     assert "empty: 1." in page.text(".matrix .note")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_matrix_of_pieces_is_the_models_own(look, found, kind):
-    rows = look(f"v=matrix&k={kind}&l=2&h=3&w=0").table()
-    np.testing.assert_allclose(weights_in(rows), found.attention[kind][2][3].numpy(), atol=5e-4)
-    masked = np.array([[cell == "" for cell in row[1:]] for row in rows[1:]])
-    expected = np.triu(np.ones_like(masked), 1) if kind == "decoder" else np.zeros_like(masked)
-    np.testing.assert_array_equal(masked, expected)
+def test_the_matrix_of_pieces_is_the_models_own(look, found):
+    page = look("v=matrix")
+    for kind in KINDS:
+        rows = page.go(f"v=matrix&k={kind}&l=2&h=3&w=0").table()
+        np.testing.assert_allclose(weights_in(rows), found.attention[kind][2][3].numpy(), atol=5e-4)
+        masked = np.array([[cell == "" for cell in row[1:]] for row in rows[1:]])
+        expected = np.triu(np.ones_like(masked), 1) if kind == "decoder" else np.zeros_like(masked)
+        np.testing.assert_array_equal(masked, expected)
 
 
 def test_the_canvas_has_the_colours_of_the_weights(look):
@@ -236,8 +242,9 @@ def test_hover_and_arrow_keys_say_the_weight(look, found):
     assert shown == pytest.approx(sorted(weights[2])[::-1], abs=5e-4)
 
 
-def test_zooming_keeps_what_is_under_the_mouse(look):
-    page = look("v=matrix&w=0")
+def test_zooming_keeps_what_is_under_the_mouse(look, tmp_path):
+    (tmp_path / "large.html").write_bytes(single_file(craft(128, 128)))
+    page = look("v=matrix&w=0", tmp_path / "large.html")
     before = page.page.locator(".board canvas").screenshot()
     board = page.page.locator(".board")
     board.hover(position={"x": 300, "y": 300})
@@ -288,7 +295,9 @@ def test_means_of_blocks_are_shown_as_such(look, found, tmp_path):
 # ── view 10 ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(("kind", "layer", "head", "row"), [("encoder", 5, 0, 3), ("decoder", 1, 2, 4), ("cross", 2, 3, 6)])
+@pytest.mark.parametrize(
+    ("kind", "layer", "head", "row"), [("encoder", 5, 0, 3), ("decoder", 1, 2, 4), ("cross", 2, 3, 6)]
+)
 def test_every_step_from_scores_to_weights_is_the_models(look, found, kind, layer, head, row):
     piece = row if kind == "encoder" else row + 1
     page = look(f"v=inside&k={kind}&l={layer}&h={head}&{'s' if kind == 'encoder' else 't'}={piece}")
@@ -340,7 +349,9 @@ def test_arrow_keys_move_to_other_keys_and_queries(look):
     page.ready()
     assert page.said.startswith("‘sleep’ at ‘schläft’")
     page.page.locator(".strip").nth(1).hover()
-    assert page.text(".tip").startswith("q[32] × k[32] = ")
+    named = re.fullmatch(r"q\[(\d+)\] × k\[\1\] = (\S+) × (\S+) = (\S+)", page.text(".tip"))
+    left, right, product = (float(number.replace("−", "-")) for number in named.groups()[1:])
+    assert product == pytest.approx(left * right, rel=2e-3)
 
 
 # ── the frame ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -351,14 +362,14 @@ def test_arrow_keys_move_to_other_keys_and_queries(look):
     ["s=2", "a=head&h=1&t=4&w=0", "v=matrix&k=encoder&l=4&h=2&s=1&o=3&p=3", "v=matrix&k=decoder&h=0&x=1&p=0", "v=inside&h=3&t=2&s=1"],
 )  # fmt: skip
 def test_an_address_gives_the_same_picture_again(look, address):
-    first = look(address)
+    first = look(address, reduced_motion="reduce")
     assert set(first.page.url.split("#")[1].split("&")) == set(address.split("&"))
     first.page.keyboard.press("w")
     first.page.keyboard.press("w")
     first.ready()
     written = first.page.url.split("#")[1]
     assert set(written.split("&")) == set(address.split("&"))
-    again = look(written)
+    again = look(written, reduced_motion="reduce")
     assert again.page.screenshot() == first.page.screenshot()
 
 
@@ -371,7 +382,7 @@ def test_back_undoes_a_step(look):
     page = look()
     page.page.get_by_role("tab", name="Matrix").click()
     page.ready()
-    page.page.get_by_text("encoder", exact=True).click()
+    page.page.get_by_role("radio", name="encoder").check()
     page.ready()
     page.page.go_back()
     page.page.wait_for_function("location.hash === '#v=matrix'")
@@ -393,8 +404,22 @@ def test_everything_is_reached_by_keyboard(look):
     reached = []
     for _ in range(16):
         keys.press("Tab")
-        reached.append(page.page.evaluate("document.activeElement.getAttribute('aria-label') || document.activeElement.value || document.activeElement.textContent"))
-    wanted = ["true", "cross", "2", "Colour scale", "Heat map. Arrow keys move to the next weight.", "Copy CSV", "Save SVG", "Save PNG", "Keys"]
+        reached.append(
+            page.page.evaluate(
+                "document.activeElement.getAttribute('aria-label') || document.activeElement.value || document.activeElement.textContent"
+            )
+        )
+    wanted = [
+        "true",
+        "cross",
+        "2",
+        "Colour scale",
+        "Heat map. Arrow keys move to the next weight.",
+        "Copy CSV",
+        "Save SVG",
+        "Save PNG",
+        "Keys",
+    ]
     assert [name for name in reached if name in wanted] == wanted
     page.page.locator(".board").focus()
     keys.press("]")
@@ -414,7 +439,7 @@ def test_a_chooser_keeps_the_focus_while_it_is_used(look):
     assert page.page.evaluate("document.activeElement.value") == "2"
 
 
-@pytest.mark.parametrize("address", ["", "v=matrix", "v=matrix&k=decoder&w=0", "v=inside&h=0"])
+@pytest.mark.parametrize("address", ["", "v=matrix&k=decoder&w=0", "v=inside&h=0"])
 def test_pictures_that_are_saved_are_well_formed_and_not_empty(look, address):
     page = look(address)
     picture = ElementTree.fromstring(page.saved("Save SVG"))
@@ -437,20 +462,20 @@ def test_the_table_of_links_holds_every_pair(look, found):
 # ── hostile texts, many hosts ───────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("address", ["t=2", "w=0&s=3", "v=matrix&w=0", "v=inside&h=0&k=decoder"])
-def test_hostile_texts_do_nothing(look, translator, address, tmp_path):
+def test_hostile_texts_do_nothing(look, translator, tmp_path):
     path = inspect(translator, HOSTILE, HOSTILE).save(tmp_path / "hostile.html")
-    page = look(address, path)
-    made = page.page.evaluate("[document.images.length, document.querySelectorAll('main script, main b > img, main title').length]")
-    assert made == [0, 0]
+    page = look("", path)
     assert "</script><img src=x onerror=alert(1)>" in page.text("header")
     assert "‹U+202E›" in page.text("header")
     assert "‹U+2028›" in page.text("header")
-    assert "\u202e" not in page.page.evaluate("document.querySelector('main').textContent")
-    ElementTree.fromstring(page.saved("Save SVG"))
+    for address in ("t=2", "w=0&s=3", "v=matrix&w=0", "v=inside&h=0&k=decoder"):
+        page.go(address)
+        assert page.page.evaluate("document.querySelectorAll('img, main script, main title, main style').length") == 0
+        assert page.page.evaluate("document.querySelectorAll('script').length") == 2
+        assert "\u202e" not in page.page.evaluate("document.querySelector('main').textContent")
+        ElementTree.fromstring(page.saved("Save SVG"))
+        assert not any(cell.startswith("=") for row in page.table() for cell in row)
     assert page.dialogs == []
-    cells = [cell for row in page.table() for cell in row]
-    assert not any(cell.startswith("=") for cell in cells)
 
 
 def test_two_inspectors_do_not_disturb_each_other_and_ask_for_what_they_need(browser, found, tmp_path):
@@ -462,26 +487,28 @@ def test_two_inspectors_do_not_disturb_each_other_and_ask_for_what_they_need(bro
         <script type="application/json" id="data">{embedded({"header": bundle.header, "planes": planes})}</script>
         <script type="module">{script()}
         const data = JSON.parse(document.getElementById("data").textContent);
-        window.asked = [];
+        window.requested = [];
+        {{
         const listeners = {{}};
         const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
         const asking = {{
           get: (key) => (key === "header" ? data.header : undefined),
           on: (name, act) => (listeners[name] = act), off: () => {{}},
-          send: (message) => {{ asked.push(message.name); setTimeout(() => listeners["msg:custom"](message, [new DataView(bytes(data.planes[message.name]).buffer)])); }},
+          send: (message) => {{ requested.push(message.name); setTimeout(() => listeners["msg:custom"](message, [new DataView(bytes(data.planes[message.name]).buffer)])); }},
         }};
         const [a, b] = ["a", "b"].map((id) => document.getElementById(id));
         window.remove = inspector.render({{ model: fromFile(data), el: a }});
         inspector.render({{ model: asking, el: b }});
+        }}
         </script>""", encoding="utf-8")  # fmt: skip
     page = Look(browser, page_path)
     page.page.wait_for_selector("#b[data-state=ready]")
-    assert page.page.evaluate("asked") == ["cross/2"]
+    assert page.page.evaluate("requested") == ["cross/2"]
     page.page.locator("#b [role=tab]").nth(1).click()
     page.page.wait_for_selector("#b .board")
-    page.page.locator("#b").get_by_text("pieces", exact=True).click()
+    page.page.locator("#b").get_by_role("radio", name="pieces").check()
     page.page.wait_for_selector("#b[data-state=ready]")
-    assert page.page.evaluate("asked") == ["cross/2"]
+    assert page.page.evaluate("requested") == ["cross/2"]
     assert page.page.locator("#a .stage").count() == 1
     assert page.page.locator("#a input[value=true]").is_checked()
     assert page.page.evaluate("location.hash") == ""

@@ -43,8 +43,10 @@ body { margin: 0; }
 """
 
 START = """
-const data = JSON.parse(document.getElementById("data").textContent);
-inspector.render({ model: fromFile(data), el: document.getElementById("inspector"), address: true });
+{
+  const data = JSON.parse(document.getElementById("data").textContent);
+  inspector.render({ model: fromFile(data), el: document.getElementById("inspector"), address: true });
+}
 """
 
 
