@@ -13,6 +13,7 @@ const LIGHTEST = 0.04; // a link of less is a hair that nobody sees
 const MOST_LINKS = 500;
 const LAYOUTS = ["large", "medium", "small", "columns", "text"]; // the first that fits is taken
 const TALLEST_COLUMN = 20;
+const LEFT_OUT_HEADS = "The single weights of these heads were left out of this page: it would have been too large.";
 
 export function alignView(shared) {
   const controls = h("div", { class: "controls" });
@@ -36,7 +37,7 @@ export function alignView(shared) {
   };
   const lit = () => grid && (pinned() || pointed);
 
-  // ── drawing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+  // ── drawing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
   async function update() {
     const mine = (run += 1);
@@ -46,7 +47,7 @@ export function alignView(shared) {
     replaceControls(controls, controlsOf(shared));
     stage.classList.toggle("missing", !grid);
     if (!grid) {
-      lead.textContent = "The weights of every single piece are not in this page for these heads: it would have been too large.";
+      lead.textContent = LEFT_OUT_HEADS;
       return;
     }
     for (const side of ["source", "target"]) showWords(side);
@@ -106,7 +107,7 @@ export function alignView(shared) {
     replace(links, drawn.map((link) => link.path));
   }
 
-  // ── what is lit ──────────────────────────────────────────────────────────────────────────────────────────────────
+  // ── what is lit ───────────────────────────────────────────────────────────────────────────────────────────────────
 
   function point(word) {
     pointed = word;
@@ -132,7 +133,8 @@ export function alignView(shared) {
       });
     }
     for (const link of drawn) {
-      link.path.classList.toggle("shown", Boolean(word) && (word.side === "target" ? link.row : link.column) === word.n);
+      const end = word && (word.side === "target" ? link.row : link.column);
+      link.path.classList.toggle("shown", Boolean(word) && end === word.n);
     }
     tell(word, weights);
   }
@@ -148,7 +150,8 @@ export function alignView(shared) {
 
   function tell(word, weights) {
     if (!word) {
-      replace(lead, "Each word and what it looks at most", h("small", {}, "point at a word to see all of its look, a click keeps it"));
+      const hint = "point at a word to see all of its look, a click keeps it";
+      replace(lead, "Each word and what it looks at most", h("small", {}, hint));
       showPairs(bars, grid, !shared.state.words);
       return;
     }
@@ -164,8 +167,9 @@ export function alignView(shared) {
 
   function certainty(word) {
     if (word.side === "source") return "each number is a share of that word’s look";
-    const written = grid.rows[word.n].pieces.filter((n) => n > 0).map((n) => shared.header.steps[n - 1].log_probability);
-    return written.length ? `written with probability ${exact(Math.exp(written.reduce((a, b) => a + b, 0)))}` : "";
+    const written = grid.rows[word.n].pieces.filter((n) => n > 0);
+    const all = written.reduce((sum, n) => sum + shared.header.steps[n - 1].log_probability, 0);
+    return written.length ? `written with probability ${exact(Math.exp(all))}` : "";
   }
 
   function restOf(word, ranked) {
@@ -174,7 +178,7 @@ export function alignView(shared) {
     return `${left} more: ${exact(Math.max(0, 1 - ranked.reduce((sum, [, weight]) => sum + weight, 0)))}`;
   }
 
-  // ── keys, files ──────────────────────────────────────────────────────────────────────────────────────────────────
+  // ── keys, files ───────────────────────────────────────────────────────────────────────────────────────────────────
 
   stage.addEventListener("keydown", (event) => {
     const from = pointed || lit();
@@ -205,7 +209,7 @@ function curve([x, y], [u, v], upright) {
   return upright ? `M${x},${y}C${a},${y} ${b},${v} ${u},${v}` : `M${x},${y}C${x},${a} ${u},${b} ${u},${v}`;
 }
 
-// ── the numbers ────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── the numbers ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 export function sourceOfLinks({ header, state }) {
   if (state.links === "all") return "mean of all layers and heads";
@@ -218,15 +222,15 @@ async function linksOf(shared) {
   const { header, state } = shared;
   if (state.links === "all") return meanGrid(shared);
   const { layer, head, shift } = state.links === "best" ? header.reading : { ...state, shift: 0 };
-  const grid = await gridOf(shared, "cross", Math.min(layer, header.model.layers.cross - 1), head, shift);
+  const grid = await gridOf(shared, "cross", layer, head, shift);
   return grid && grid.block === 1 ? grid : null;
 }
 
 function controlsOf(shared) {
   const { header, state } = shared;
-  const best = header.reading ? [["best", "best head", `${sourceOfLinks({ header, state: { links: "best" } })}: which the model’s recipe names`]] : [];
+  const best = header.reading ? [["best", "best head", "the one that the model’s recipe names"]] : [];
   const options = [...best, ["all", "mean of all"], ["head", "this head"]];
-  const from = choice("Links from", options, state.links, (links) => shared.choose(links === "head" ? { links, kind: "cross" } : { links }));
+  const from = choice("Links from", options, state.links, (links) => shared.choose({ links }));
   const choosers = state.links === "head" ? [layerChoice(shared, "cross"), headChoice(shared)] : [];
   return [from, ...choosers, h("span", { class: "aside" }, sourceOfLinks(shared))];
 }
@@ -236,7 +240,8 @@ function linksAbove(grid) {
   const found = grid.rows.flatMap((_, row) => {
     const weights = rowOf(grid, row);
     const top = heaviest(weights, 1)[0][0];
-    return [...weights].map((weight, column) => ({ row, column, weight, best: column === top })).filter((link) => link.weight >= LIGHTEST);
+    const all = [...weights].map((weight, column) => ({ row, column, weight, best: column === top }));
+    return all.filter((link) => link.weight >= LIGHTEST);
   });
   return found.sort((a, b) => a.weight - b.weight).slice(-MOST_LINKS);
 }
@@ -255,6 +260,6 @@ function neighbour(grid, { side, n }, key, mirrored) {
 }
 
 function alignTable(grid) {
-  const cells = grid.rows.flatMap((row, r) => [...rowOf(grid, r)].map((weight, c) => [row.text, grid.columns[c].text, weight.toFixed(6)]));
-  return [["target", "source", "weight"], ...cells];
+  const pairs = (row, r) => [...rowOf(grid, r)].map((weight, c) => [row.text, grid.columns[c].text, weight.toFixed(6)]);
+  return [["target", "source", "weight"], ...grid.rows.flatMap(pairs)];
 }

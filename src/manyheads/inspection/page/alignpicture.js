@@ -5,6 +5,7 @@ import { visible } from "./letters.js";
 import { textWidth } from "./ruler.js";
 import { INK, sheet } from "./saving.js";
 
+const SERIF = "Palatino, 'DejaVu Serif', Georgia, serif";
 const SIZE = 18;
 const GAP = 22;
 const HEIGHT = 260;
@@ -19,9 +20,10 @@ export function alignPicture({ header }, grid, links, from) {
   for (const { row, column, weight, best } of links) {
     const [x, u] = [start + above.middles[column], end + below.middles[row]];
     const d = `M${x.toFixed(1)},58C${x.toFixed(1)},${middle} ${u.toFixed(1)},${middle} ${u.toFixed(1)},192`;
-    const stroke = { fill: "none", stroke: INK.heat, "stroke-width": (1 + 7 * weight).toFixed(2), "stroke-linecap": "round" };
+    const opacity = (best ? 0.35 + 0.6 * weight : 0.12 + 0.4 * weight).toFixed(3);
+    const stroke = { stroke: INK.heat, "stroke-width": (1 + 7 * weight).toFixed(2), "stroke-linecap": "round", opacity };
     const title = `${visible(grid.rows[row].text)} – ${visible(grid.columns[column].text)}: ${weight.toFixed(4)}`;
-    picture.append(s("path", { d, ...stroke, opacity: (best ? 0.35 + 0.6 * weight : 0.12 + 0.4 * weight).toFixed(3) }, s("title", {}, title)));
+    picture.append(s("path", { d, fill: "none", ...stroke }, s("title", {}, title)));
   }
   grid.columns.forEach((unit, n) => picture.append(word(unit, start + above.middles[n], 46)));
   grid.rows.forEach((unit, n) => picture.append(word(unit, end + below.middles[n], 212)));
@@ -40,6 +42,6 @@ function placed(units) {
 }
 
 function word(unit, x, y) {
-  const look = { "font-size": SIZE, "font-family": "Palatino, 'DejaVu Serif', Georgia, serif", "text-anchor": "middle" };
+  const look = { "font-size": SIZE, "font-family": SERIF, "text-anchor": "middle" };
   return s("text", { x: x.toFixed(1), y, ...look, fill: unit.special ? INK.soft : INK.ink }, visible(unit.text));
 }

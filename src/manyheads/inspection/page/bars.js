@@ -29,7 +29,8 @@ export function showBars(list, units, ranked, blanks, rest) {
   const items = ranked.map(([n, weight]) => {
     const bar = h("span", { class: "bar" });
     bar.style.setProperty("--share", weight);
-    return h("li", {}, h("bdi", { class: "label" }, spelt(units[n].text, blanks)), bar, h("span", { class: "number" }, exact(weight)));
+    const name = h("bdi", { class: "label" }, spelt(units[n].text, blanks));
+    return h("li", {}, name, bar, h("span", { class: "number" }, exact(weight)));
   });
   replace(list, items, rest ? h("li", { class: "rest" }, rest) : null);
 }

@@ -1,5 +1,5 @@
-// Colours. Weights: one ramp whose lightness falls evenly from the paper, so that 0 is empty and equal steps look equal,
-// to every eye. Signed numbers: blue above 0, orange below. Both are computed in OKLCH, once for light and once for dark.
+// Colours. Weights: one ramp whose lightness falls evenly from the paper, so that 0 is empty and equal steps look
+// equal, to every eye. Signed numbers: blue above 0, orange below. Both are computed in OKLCH, for light and for dark.
 
 import { clamp } from "./numbers.js";
 

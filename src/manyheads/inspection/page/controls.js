@@ -11,16 +11,18 @@ let groups = 0;
 export function choice(label, options, value, choose) {
   groups += 1;
   const name = `${PREFIX}-${groups}`;
-  const buttons = options.map(([option, text, title]) =>
-    h("label", { title: title || null },
-      h("input", { type: "radio", name, value: String(option), checked: option === value, change: () => choose(option) }),
-      h("span", {}, text)));
-  return h("fieldset", { class: "choice", "aria-label": label }, h("span", { class: "name" }, label), h("span", { class: "options" }, buttons));
+  const buttons = options.map(([option, text, title]) => {
+    const look = { type: "radio", name, value: String(option), checked: option === value };
+    return h("label", { title: title || null }, h("input", { ...look, change: () => choose(option) }), h("span", {}, text));
+  });
+  return h("fieldset", { class: "choice", "aria-label": label },
+    h("span", { class: "name" }, label), h("span", { class: "options" }, buttons));
 }
 
 export function check(label, value, choose) {
   return h("label", { class: "check", "aria-label": label },
-    h("input", { type: "checkbox", checked: value, change: (event) => choose(event.target.checked) }), h("span", {}, label));
+    h("input", { type: "checkbox", checked: value, change: (event) => choose(event.target.checked) }),
+    h("span", {}, label));
 }
 
 export function button(label, act, title = null) {

@@ -7,6 +7,9 @@ import { spelt, visible } from "./letters.js";
 import { asCsv, asPng, asSvg, copy, download } from "./saving.js";
 import { VIEWS } from "./selection.js";
 
+const LONG = 240; // letters of both texts, above which they are set small
+const HIDDEN = "Begin and end are hidden: what the others have was made to add up to 1 again, row by row.";
+const SINGLE = "Queries and keys belong to pieces, all of them: here nothing is merged or hidden.";
 const TITLES = { align: "Translate and align", matrix: "Matrix", inside: "Query and key" };
 
 export function titleOf(header) {
@@ -18,16 +21,18 @@ export function titleOf(header) {
     header.parts > 1 ? ["part", `${header.part} of ${header.parts}`] : null,
     header.forced ? ["translation", "given"] : null,
   ];
+  const text = (of) => h("bdi", { dir: "auto" }, spelt(of));
+  const long = header.source.text.length + header.translation.length > LONG;
+  const fact = ([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
   return h("header", {},
-    h("p", { class: header.source.text.length + header.translation.length > 240 ? "texts long" : "texts" },
-      h("bdi", { dir: "auto" }, spelt(header.source.text)), h("span", { class: "arrow", "aria-label": "becomes" }, " → "), h("bdi", { dir: "auto" }, spelt(header.translation))),
-    h("dl", { class: "facts" }, facts.filter(Boolean).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))));
+    h("p", { class: long ? "texts long" : "texts" },
+      text(header.source.text), h("span", { class: "arrow" }, " → "), text(header.translation)),
+    h("dl", { class: "facts" }, facts.filter(Boolean).map(fact)));
 }
 
 export function tabsOf(shared) {
   const tabs = VIEWS.map((view) =>
-    h("button", { type: "button", role: "tab", "aria-selected": String(view === shared.state.view), click: () => shared.choose({ view }) }, TITLES[view]));
-  rove(tabs, VIEWS.indexOf(shared.state.view));
+    h("button", { type: "button", role: "tab", click: () => shared.choose({ view }) }, TITLES[view]));
   const step = (event) => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!by) return;
@@ -54,23 +59,30 @@ export function showSettings(element, shared) {
 
 // What the reader must know about the numbers that are shown.
 export function showNotes(element, { header, state }) {
-  const hidden = state.hide && state.view !== "inside" ? ["Begin and end are hidden: what the others have was made to add up to 1 again, row by row."] : [];
-  const single = state.view === "inside" && (state.words || state.hide) ? ["Queries and keys belong to pieces, all of them: here nothing is merged or hidden."] : [];
-  const left = header.left_out.map((what) => `Left out: ${what}.`);
-  replace(element, [...hidden, ...single, ...left].map((text) => h("p", { class: "note" }, text)));
+  const inside = state.view === "inside";
+  const notes = [
+    state.hide && !inside ? HIDDEN : null,
+    (state.words || state.hide) && inside ? SINGLE : null,
+    ...header.left_out.map((what) => `Left out: ${what}.`),
+  ];
+  replace(element, notes.filter(Boolean).map((text) => h("p", { class: "note" }, text)));
 }
 
 export function actionsOf(shared, current) {
   const name = () => `manyheads-${shared.state.view}`;
   const said = h("span", { class: "said", role: "status" });
-  const save = async (blob, ending) => download(await blob, `${name()}.${ending}`);
+  const copyTable = async () => {
+    said.textContent = (await copy(asCsv(current().table()), shared.el)) ? "copied" : "could not be copied";
+  };
+  const saveSvg = () => download(new Blob([asSvg(current().picture())], { type: "image/svg+xml" }), `${name()}.svg`);
+  const savePng = async () => download(await asPng(current().picture()), `${name()}.png`);
   const help = keyHelp();
   const toggle = () => (help.hidden = !help.hidden);
   const element = h("footer", {},
     h("div", { class: "actions" },
-      button("Copy CSV", async () => (said.textContent = (await copy(asCsv(current().table()), shared.el)) ? "copied" : "could not be copied")),
-      button("Save SVG", () => save(new Blob([asSvg(current().picture())], { type: "image/svg+xml" }), "svg")),
-      button("Save PNG", () => save(asPng(current().picture()), "png")),
+      button("Copy CSV", copyTable),
+      button("Save SVG", saveSvg),
+      button("Save PNG", savePng),
       said,
       button("Keys", toggle, "the keys (?)")),
     help);

@@ -46,7 +46,8 @@ export function placesOf(grid, labels, width, zoom, font) {
   const top = flat ? 28 : Math.ceil(columns * Math.sin(SLANT)) + 22;
   const wide = Math.min(room, cell * grid.columns.length);
   const high = Math.min(TALLEST, cell * grid.rows.length);
-  return { width: left + wide + right, left, top, cell, flat, wide, high, height: top + high + BAR + 12, whole: [cell * grid.columns.length, cell * grid.rows.length] };
+  const whole = [cell * grid.columns.length, cell * grid.rows.length];
+  return { left, top, cell, flat, wide, high, whole, width: left + wide + right, height: top + high + BAR + 12 };
 }
 
 export function panned(places, [x, y]) {
@@ -175,24 +176,26 @@ export function cut(context, text, room) {
 function drawTotals(context, { grid, places, pan, totals, lit, ink }) {
   const most = Math.max(...totals.columns, 1e-9);
   const thick = clamp(places.cell * 0.5, 1, 8);
+  const [beside, below] = [places.left + places.wide + 5, places.top + places.high + 5];
   const show = (n, axis) => (context.fillStyle = lit && lit[axis] === n ? ink.mark : ink.faint);
   grid.columns.forEach((_, n) => {
     const at = (n + 0.5) * places.cell - pan[0];
     if (at < 0 || at > places.wide) return;
     show(n, "column");
-    context.fillRect(places.left + at - thick / 2, places.top + places.high + 5, thick, (BAR * totals.columns[n]) / most);
+    const long = (BAR * totals.columns[n]) / most;
+    context.fillRect(places.left + at - thick / 2, below, thick, long);
   });
   grid.rows.forEach((_, n) => {
     const at = (n + 0.5) * places.cell - pan[1];
     if (at < 0 || at > places.high) return;
     show(n, "row");
-    context.fillRect(places.left + places.wide + 5, places.top + at - thick / 2, BAR * Math.min(1, totals.rows[n]), thick);
+    context.fillRect(beside, places.top + at - thick / 2, BAR * Math.min(1, totals.rows[n]), thick);
   });
   if (!lit) return;
   context.fillStyle = ink.mark;
   context.font = `11px ${ink.sans}`;
   [context.textAlign, context.textBaseline] = ["left", "top"];
-  context.fillText(`Σ ${exact(totals.columns[lit.column])}`, places.left + places.wide + 5, places.top + places.high + 6);
+  context.fillText(`Σ ${exact(totals.columns[lit.column])}`, beside, below);
 }
 
 export function totalsOf(grid) {

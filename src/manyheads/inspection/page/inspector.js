@@ -1,7 +1,7 @@
 // The inspector: render({ model, el }) draws it into an element and returns what takes it away again.
 //
-// The model is that of anywidget: get("header"), get("planes"), on, off, send. One selection is shared by all views; each view
-// is {element, update, resize, repaint, table, picture}.
+// The model is that of anywidget: get("header"), get("planes"), on, off, send. One selection is shared by all views;
+// each view is {element, update, resize, repaint, table, picture}.
 
 import { alignView } from "./align.js";
 import { coloursFor } from "./colour.js";
@@ -30,11 +30,13 @@ function draw({ model, el, address }) {
   };
   const views = {};
   const current = () => (views[shared.state.view] = views[shared.state.view] || MAKERS[shared.state.view](shared));
-  const [settings, panel, notes] = [h("div", { class: "settings" }), h("section", { role: "tabpanel", class: "panel" }), h("div", { class: "notes" })];
+  const [settings, notes] = [h("div", { class: "settings" }), h("div", { class: "notes" })];
+  const panel = h("section", { role: "tabpanel", class: "panel" });
   const tabs = tabsOf(shared);
   const actions = actionsOf(shared, current);
   el.classList.add("manyheads-inspector");
-  el.replaceChildren(titleOf(header), h("nav", {}, tabs, settings), h("div", { class: "card" }, panel, live, notes, actions.element));
+  const card = h("div", { class: "card" }, panel, live, notes, actions.element);
+  el.replaceChildren(titleOf(header), h("nav", {}, tabs, settings), card);
 
   async function show() {
     el.dataset.state = "drawing";

@@ -17,7 +17,8 @@ const HELP = [
 ];
 
 export function keyHelp() {
-  return h("dl", { class: "keys", hidden: true }, HELP.map(([key, what]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, what))));
+  const items = HELP.map(([key, what]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)));
+  return h("dl", { class: "keys", hidden: true }, items);
 }
 
 // The change that a key asks for; null where it asks for none.
@@ -33,10 +34,10 @@ export function asked(event, { state, header }) {
 
 // Layers and heads go round. The mean of the heads comes before the first, where a view can show it.
 function stepped(what, by, state, header) {
-  const links = state.view === "align" ? { links: "head", kind: "cross" } : {};
-  const { kind } = changed(state, links, header);
+  const links = state.view === "align" ? { links: "head" } : {};
+  const now = changed(state, links, header);
   const round = (n, count) => (n + by + count) % count;
-  if (what === "layer") return { ...links, layer: round(state.layer, header.model.layers[kind]) };
+  if (what === "layer") return { ...links, layer: round(now.layer, header.model.layers[now.kind]) };
   if (state.view === "inside") return { head: round(state.head || 0, header.model.heads) };
   const next = round(state.head === null ? 0 : state.head + 1, header.model.heads + 1);
   return { ...links, head: next === 0 ? null : next - 1 };

@@ -11,8 +11,8 @@ export function percent(share) {
 // Four digits that matter, a true minus sign, no exponent where a person would write none.
 export function signed(value, digits = 4) {
   const size = Math.abs(value);
-  const plain = size === 0 || (size >= 1e-3 && size < 1e5) ? value.toPrecision(digits) : value.toExponential(digits - 1);
-  return plain.replace("-", "−");
+  const plain = size === 0 || (size >= 1e-3 && size < 1e5);
+  return (plain ? value.toPrecision(digits) : value.toExponential(digits - 1)).replaceAll("-", "−");
 }
 
 export function clamp(value, low, high) {

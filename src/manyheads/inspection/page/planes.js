@@ -1,7 +1,7 @@
-// Planes: the numbers of one layer. They lie in the page as base64, come as bytes from a notebook, or are asked for when
-// they are first looked at.
+// Planes: the numbers of one layer. They lie in the page as base64, come as bytes from a notebook, or are asked for
+// when they are first looked at.
 
-const READERS = { f16: (bytes) => halves(bytes), f32: (bytes) => new Float32Array(bytes), u8: (bytes) => bytesAsShares(bytes) };
+const READERS = { f16: halves, f32: (buffer) => new Float32Array(buffer), u8: shares };
 
 // `await planes(name)` is {data, shape, block}, or null where the header says that there is none.
 export function openPlanes(model) {
@@ -26,7 +26,7 @@ export function openPlanes(model) {
   const planes = (name) => {
     const stored = header.planes[name];
     if (!stored) return Promise.resolve(null);
-    if (!read.has(name)) read.set(name, fetched(name).then((bytes) => ({ ...stored, data: decode(bytes, stored.type) })));
+    if (!read.has(name)) read.set(name, fetched(name).then((raw) => ({ ...stored, data: decode(raw, stored.type) })));
     return read.get(name);
   };
   const close = () => model.off && model.off("msg:custom", arrive);
@@ -62,6 +62,6 @@ function half(bits) {
   return sign * (1 + rest / 1024) * 2 ** (power - 15);
 }
 
-function bytesAsShares(buffer) {
+function shares(buffer) {
   return Float32Array.from(new Uint8Array(buffer), (value) => value / 255);
 }

@@ -4,7 +4,7 @@ import { s } from "./dom.js";
 
 const SHARPNESS = 2; // pixels of a PNG for each unit of its SVG
 const FONT = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', 'Noto Sans', 'DejaVu Sans', sans-serif";
-export const INK = { paper: "#fdfcfa", ink: "#23211e", soft: "#6f6a62", line: "#e4dfd6", heat: "#1f5f8b", mark: "#c8553d" };
+export const INK = { paper: "#fdfcfa", ink: "#23211e", soft: "#6f6a62", line: "#e4dfd6", heat: "#1f5f8b" };
 
 // A cell that begins like a formula would be run by a spreadsheet: it is quoted as text.
 function cell(value) {

@@ -1,7 +1,7 @@
 // What is looked at: one selection for all views, and its address, so that a picture can be linked to.
 //
-// Places are those of pieces, whatever is shown: a word is selected when one of its pieces is. A key of the encoder or the
-// decoder lies on the same side as its query; it is the `other`.
+// Places are those of pieces, whatever is shown: a word is selected when one of its pieces is. A key of the encoder or
+// the decoder lies on the same side as its query; it is the `other`.
 
 import { KINDS } from "./weights.js";
 
@@ -10,7 +10,8 @@ const LINKS = ["best", "all", "head"];
 export const POWERS = [1, 2, 3, 0]; // the root that is taken of a weight before it is a colour; 0 is its logarithm
 
 const LETTERS = {
-  view: "v", kind: "k", layer: "l", head: "h", source: "s", target: "t", other: "o", words: "w", hide: "x", power: "p", links: "a",
+  view: "v", kind: "k", layer: "l", head: "h", source: "s", target: "t", other: "o",
+  words: "w", hide: "x", power: "p", links: "a",
 };
 const STEPS = ["view", "kind", "layer", "head", "words", "hide", "links"]; // what the back button undoes
 
@@ -52,10 +53,11 @@ export function fromAddress(text, header) {
     return found === undefined ? first[key] : found;
   };
   const upTo = (count) => [null, ...Array(count).keys()];
-  const kind = read("kind", KINDS);
+  const [view, links] = [read("view", VIEWS), read("links", header.reading ? LINKS : LINKS.slice(1))];
+  const kind = view === "align" && links === "head" ? "cross" : read("kind", KINDS);
   const side = kind === "decoder" ? header.target : header.source;
   return {
-    view: read("view", VIEWS),
+    view,
     kind,
     layer: read("layer", upTo(header.model.layers[kind]).slice(1)),
     head: read("head", upTo(header.model.heads)),
@@ -65,15 +67,16 @@ export function fromAddress(text, header) {
     words: read("words", [true, false]),
     hide: read("hide", [true, false]),
     power: read("power", POWERS),
-    links: read("links", header.reading ? LINKS : LINKS.slice(1)),
+    links,
   };
 }
 
-// A change, made to fit: the kinds of attention need not have equally many layers, nor sides equally many pieces.
+// A change, made to fit: links are always of the cross-attention, and the kinds need not have equally many layers.
 export function changed(state, patch, header) {
   const next = { ...state, ...patch };
+  if (next.view === "align" && next.links === "head") next.kind = "cross";
   next.layer = Math.min(next.layer, header.model.layers[next.kind] - 1);
-  if (next.kind !== state.kind && !("other" in patch)) next.other = null;
+  if (next.kind !== state.kind) next.other = null;
   return next;
 }
 

@@ -26,29 +26,29 @@ export async function gridOf({ header, planes, state }, kind, layer, head, shift
 function full(header, plane, state, kind, head, shift) {
   const sides = sidesOf(kind);
   const keep = (unit) => !(state.hide && unit.special);
-  const read = unitsOf(header[sides.keys], state.words).map(within(plane.shape[2])).filter((unit) => unit.pieces.length);
-  const shown = unitsOf(header[sides.queries], state.words);
-  const rows = rowsOf(shown, plane.shape[1], kind === "encoder" ? 1 : shift).filter(keep);
-  const columns = read.filter(keep);
+  const queries = unitsOf(header[sides.queries], state.words);
+  const keys = unitsOf(header[sides.keys], state.words);
+  const rows = rowsOf(queries, plane.shape[1], kind === "encoder" ? 1 : shift).filter(keep);
+  const columns = keysOf(keys, plane.shape[2]).filter(keep);
   const values = merged(plane, head, rows, columns);
   if (state.hide) renormalised(values, columns.length);
   return { kind, rows, columns, values, block: 1, hidden: state.hide };
 }
 
 // The last piece of a translation is written but never read: it is no key.
-function within(keys) {
-  return (unit) => ({ ...unit, pieces: unit.pieces.filter((n) => n < keys) });
+function keysOf(units, count) {
+  const read = units.map((unit) => ({ ...unit, pieces: unit.pieces.filter((n) => n < count) }));
+  return read.filter((unit) => unit.pieces.length > 0);
 }
 
 // Means of blocks stay what they are: they can be neither merged into words nor freed of begin and end.
 function coarse(header, plane, kind, head) {
-  const [heads, high, wide] = plane.shape;
+  const [, high, wide] = plane.shape;
   const sides = sidesOf(kind);
   const first = kind === "encoder" ? 0 : 1;
   const columns = blocks(header[sides.keys], wide, plane.block, 0);
   const rows = blocks(header[sides.queries], high, plane.block, first);
-  const units = [...Array(high).keys()].map((row) => ({ rows: [row] }));
-  const values = merged({ ...plane, shape: [heads, high, wide] }, head, units, columns.map((_, n) => ({ pieces: [n] })));
+  const values = merged(plane, head, rows.map((_, n) => ({ rows: [n] })), columns.map((_, n) => ({ pieces: [n] })));
   return { kind, rows, columns, values, block: plane.block, hidden: false };
 }
 
@@ -95,5 +95,6 @@ export function maskOf(grid) {
 export function step(header, grid, row, shown) {
   if (grid.kind === "encoder" || grid.rows[row].rows.length > 1) return "";
   const at = grid.rows[row].rows[0];
-  return `writes ‘${shown(header.target.pieces[at + 1].text)}’, having read ‘${shown(header.target.pieces[at].text)}’`;
+  const [read, written] = header.target.pieces.slice(at, at + 2).map((piece) => shown(piece.text));
+  return `writes ‘${written}’, having read ‘${read}’`;
 }

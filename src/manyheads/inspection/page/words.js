@@ -1,4 +1,4 @@
-// Pieces into words. Weights of merged keys are added, those of merged queries averaged, so that a row still adds up to 1.
+// Pieces into words. Weights of merged keys are added, those of merged queries averaged: a row still adds up to 1.
 
 // A unit is what is shown as one: a word or a piece. `pieces` are its places among the pieces of its side.
 export function unitsOf(side, asWords) {
@@ -10,8 +10,8 @@ export function unitsOf(side, asWords) {
   return found;
 }
 
-// Rows of a decoder: the one that writes piece n has read the piece before it, so it is row n − 1; `shift` 1 takes the row
-// that reads piece n instead. What no row stands for (the begin is never written) is left out.
+// Rows of a decoder: the one that writes piece n has read the piece before it, so it is row n − 1; `shift` 1 takes the
+// row that reads piece n instead. What no row stands for (the begin is never written) is left out.
 export function rowsOf(units, rows, shift) {
   return units
     .map((unit) => ({ ...unit, rows: unit.pieces.map((n) => n - 1 + shift).filter((row) => row >= 0 && row < rows) }))
