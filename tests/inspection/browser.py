@@ -20,15 +20,17 @@ def launched():
     with sync_api.sync_playwright() as playwright:
         args = ["--no-sandbox", "--disable-background-networking"]
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=args)
-        yield browser
+        yield browser.new_context(reduced_motion="reduce")
         browser.close()
 
 
 class Look:
     """A page that is open, with all that it asked for and complained of."""
 
-    def __init__(self, browser, path, address="", **options):
-        self.page = browser.new_page(**{"viewport": {"width": 1280, "height": 900}, **options})
+    def __init__(self, browser, path, address="", width=1280, scheme="light"):
+        self.page = browser.new_page()
+        self.page.set_viewport_size({"width": width, "height": 900})
+        self.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         self.page.set_default_timeout(10_000)
         self.requests, self.complaints, self.dialogs = [], [], []
         self.page.on("request", lambda request: self.requests.append(request.url))

@@ -94,9 +94,13 @@ export function makeBoard({ look, pin, go }) {
   for (const [name, act] of Object.entries(acts)) {
     element.addEventListener(name, (event) => what && act(event), { passive: false });
   }
-  const closer = () => what && zoomBy(CLOSER);
-  const farther = () => what && zoomBy(1 / CLOSER);
-  return { element, show, resize: (width) => what && resize(width), repaint, reveal, closer, farther, fit: () => what && zoomBy(0) };
+  return {
+    element, show, repaint, reveal,
+    resize: (width) => what && resize(width),
+    closer: () => what && zoomBy(CLOSER),
+    farther: () => what && zoomBy(1 / CLOSER),
+    fit: () => what && zoomBy(0),
+  };
 }
 
 // A canvas has as many pixels as the screen has.

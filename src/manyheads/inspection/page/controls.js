@@ -13,7 +13,8 @@ export function choice(label, options, value, choose) {
   const name = `${PREFIX}-${groups}`;
   const buttons = options.map(([option, text, title]) => {
     const look = { type: "radio", name, value: String(option), checked: option === value };
-    return h("label", { title: title || null }, h("input", { ...look, change: () => choose(option) }), h("span", {}, text));
+    const input = h("input", { ...look, change: () => choose(option) });
+    return h("label", { title: title || null }, input, h("span", {}, text));
   });
   return h("fieldset", { class: "choice", "aria-label": label },
     h("span", { class: "name" }, label), h("span", { class: "options" }, buttons));

@@ -10,7 +10,9 @@ import { INK, sheet } from "./saving.js";
 const [LINE, STRIP, BAR_LENGTH] = [24, 192, 110];
 const STARTS = { key: 16, k: 150, products: 360, bar: 862 };
 const ENDS = { dot: 630, score: 700, power: 780, weight: 850, length: 1040 };
-const HEADINGS = { k: "k", products: "q × k", dot: "q·k", score: "score", power: "exp", weight: "weight", length: "|v|" };
+const HEADINGS = {
+  k: "k", products: "q × k", dot: "q·k", score: "score", power: "exp", weight: "weight", length: "|v|",
+};
 
 export function insidePicture({ header, state }, shown, { query, pieces, head }) {
   const { q, keys, output } = shown;

@@ -39,7 +39,9 @@ export function matrixView(shared) {
       h("label", {}, h("span", { class: "name" }, "Colour"), slider, scaleName),
       legend,
       h("span", { class: "zoom" },
-        button("−", board.farther, "zoom out"), button("+", board.closer, "zoom in"), button("fit", board.fit, "all of it"))),
+        button("−", board.farther, "zoom out"),
+        button("+", board.closer, "zoom in"),
+        button("fit", board.fit, "all of it"))),
     h("div", { class: "beside" }, board.element, h("aside", {}, lead, bars)),
     note);
   let shown = null; // what is painted: {grid, labels, totals, masked, lit, pinned, …}
