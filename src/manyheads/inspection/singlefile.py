@@ -7,6 +7,7 @@ it on the screen as text. The page's policy lets that one script run, by its has
 import base64
 import hashlib
 import json
+import re
 from importlib.resources import files
 
 from manyheads.inspection.bundle import Bundle
@@ -32,16 +33,27 @@ PAGE = """<!doctype html>
 </html>
 """
 
+IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+\.js)";\n', re.MULTILINE)
+EXPORT = re.compile(r"^export (?!default)", re.MULTILINE)
+
+PAGE_STYLE = """
+html { background: #fdfcfa; }
+@media (prefers-color-scheme: dark) { html { background: #171615; } }
+body { margin: 0; }
+"""
+
 START = """
-const data = JSON.parse(document.getElementById("data").textContent);
-inspector.render({ model: fromFile(data), el: document.getElementById("inspector") });
+{
+  const data = JSON.parse(document.getElementById("data").textContent);
+  inspector.render({ model: fromFile(data), el: document.getElementById("inspector"), address: true });
+}
 """
 
 
 def single_file(bundle: Bundle) -> bytes:
-    code = script() + START
+    code, look = script() + START, PAGE_STYLE + style()
     page = PAGE.format(
-        script_hash=hash_of(code), style_hash=hash_of(style()), style=style(), data=embedded(bundle), script=code
+        script_hash=hash_of(code), style_hash=hash_of(look), style=look, data=embedded(bundle), script=code
     )
     return page.encode()
 
@@ -54,8 +66,20 @@ def embedded(bundle: Bundle) -> str:
 
 
 def script() -> str:
-    """The module of the inspector: the same text for every host."""
-    return read("inspector.js")
+    """The module of the inspector, the same text for every host: its files joined, each after those that it imports."""
+    parts: dict[str, str] = {}
+    join("inspector.js", parts)
+    return "\n".join(parts.values())
+
+
+def join(name: str, parts: dict[str, str]) -> None:
+    """Add a file and what it imports. Among files that are one, imports and exports mean nothing; only the default stays."""
+    if name in parts:
+        return
+    code = read(name)
+    for other in IMPORT.findall(code):
+        join(other, parts)
+    parts[name] = EXPORT.sub("", IMPORT.sub("", code)).strip() + "\n"
 
 
 def style() -> str:

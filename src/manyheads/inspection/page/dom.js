@@ -1,0 +1,44 @@
+// Elements by hand. What comes from texts and models enters the page only as text nodes and as values of attributes
+// that cannot run: nothing is ever parsed as markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export function h(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+export function s(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(name, value);
+    else if (value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null));
+  return element;
+}
+
+export function replace(element, ...children) {
+  element.replaceChildren(...children.flat().filter((child) => child !== null));
+}
+
+// One element out of a group that the Tab key reaches; arrow keys move within.
+export function rove(elements, chosen) {
+  elements.forEach((element, n) => element.setAttribute("tabindex", n === chosen ? 0 : -1));
+}
+
+// New controls in place of old ones; whoever was using one goes on using it.
+export function replaceControls(element, ...children) {
+  const used = element.contains(active(element)) ? active(element).closest("[aria-label]") : null;
+  replace(element, ...children);
+  if (!used) return;
+  const same = [...element.querySelectorAll("[aria-label]")].find((it) => it.ariaLabel === used.ariaLabel);
+  const next = same && (same.querySelector("input:checked") || same.querySelector("input"));
+  if (next) next.focus();
+}
+
+export function active(element) {
+  return element.getRootNode().activeElement;
+}

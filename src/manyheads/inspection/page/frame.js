@@ -1,0 +1,90 @@
+// The frame around the views: the two texts, the tabs, what holds for all views, and what can be saved.
+
+import { button, check, choice } from "./controls.js";
+import { h, replace, replaceControls, rove } from "./dom.js";
+import { keyHelp } from "./keys.js";
+import { spelt, visible } from "./letters.js";
+import { asCsv, asPng, asSvg, copy, download } from "./saving.js";
+import { VIEWS } from "./selection.js";
+
+const LONG = 240; // letters of both texts, above which they are set small
+const HIDDEN = "Begin and end are hidden: what the others have was made to add up to 1 again, row by row.";
+const SINGLE = "Queries and keys belong to pieces, all of them: here nothing is merged or hidden.";
+const TITLES = { align: "Translate and align", matrix: "Matrix", inside: "Query and key" };
+
+export function titleOf(header) {
+  const { model, log_probability: logProbability, steps } = header;
+  const facts = [
+    ["model", visible(model.name || "without a name")],
+    ["log-probability", logProbability.toFixed(2).replace("-", "−")],
+    ["perplexity per piece", Math.exp(-logProbability / steps.length).toFixed(2)],
+    header.parts > 1 ? ["part", `${header.part} of ${header.parts}`] : null,
+    header.forced ? ["translation", "given"] : null,
+  ];
+  const text = (of) => h("bdi", { dir: "auto" }, spelt(of));
+  const long = header.source.text.length + header.translation.length > LONG;
+  const fact = ([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
+  return h("header", {},
+    h("p", { class: long ? "texts long" : "texts" },
+      text(header.source.text), h("span", { class: "arrow" }, " → "), text(header.translation)),
+    h("dl", { class: "facts" }, facts.filter(Boolean).map(fact)));
+}
+
+export function tabsOf(shared) {
+  const tabs = VIEWS.map((view) =>
+    h("button", { type: "button", role: "tab", click: () => shared.choose({ view }) }, TITLES[view]));
+  const step = (event) => {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    const next = (VIEWS.indexOf(shared.state.view) + by + VIEWS.length) % VIEWS.length;
+    shared.choose({ view: VIEWS[next] });
+    event.currentTarget.children[next].focus();
+  };
+  return h("div", { role: "tablist", "aria-label": "Views", keydown: step }, tabs);
+}
+
+export function markTab(tablist, view) {
+  const tabs = [...tablist.children];
+  tabs.forEach((tab, n) => tab.setAttribute("aria-selected", String(VIEWS[n] === view)));
+  rove(tabs, VIEWS.indexOf(view));
+}
+
+export function showSettings(element, shared) {
+  const { state, choose } = shared;
+  replaceControls(element,
+    choice("Show", [[true, "words"], [false, "pieces"]], state.words, (words) => choose({ words })),
+    check("hide begin and end", state.hide, (hide) => choose({ hide })));
+}
+
+// What the reader must know about the numbers that are shown.
+export function showNotes(element, { header, state }) {
+  const inside = state.view === "inside";
+  const notes = [
+    state.hide && !inside ? HIDDEN : null,
+    (state.words || state.hide) && inside ? SINGLE : null,
+    ...header.left_out.map((what) => `Left out: ${what}.`),
+  ];
+  replace(element, notes.filter(Boolean).map((text) => h("p", { class: "note" }, text)));
+}
+
+export function actionsOf(shared, current) {
+  const name = () => `manyheads-${shared.state.view}`;
+  const said = h("span", { class: "said", role: "status" });
+  const copyTable = async () => {
+    said.textContent = (await copy(asCsv(current().table()), shared.el)) ? "copied" : "could not be copied";
+  };
+  const saveSvg = () => download(new Blob([asSvg(current().picture())], { type: "image/svg+xml" }), `${name()}.svg`);
+  const savePng = async () => download(await asPng(current().picture()), `${name()}.png`);
+  const help = keyHelp();
+  const toggle = () => (help.hidden = !help.hidden);
+  const element = h("footer", {},
+    h("div", { class: "actions" },
+      button("Copy CSV", copyTable),
+      button("Save SVG", saveSvg),
+      button("Save PNG", savePng),
+      said,
+      button("Keys", toggle, "the keys (?)")),
+    help);
+  return { element, toggle };
+}

@@ -1,0 +1,44 @@
+// Keys that work anywhere in an inspector. Arrow keys belong to the views.
+
+import { h } from "./dom.js";
+import { changed, VIEWS } from "./selection.js";
+
+const HELP = [
+  ["1 2 3", "views"],
+  ["arrows", "next word, weight, query or key"],
+  ["[ ]", "layer"],
+  ["{ }", "head"],
+  ["w", "words or pieces"],
+  ["b", "hide begin and end"],
+  ["+ − 0", "zoom of the matrix"],
+  ["Enter", "keep the word that is lit"],
+  ["Esc", "let go"],
+  ["?", "these keys"],
+];
+
+export function keyHelp() {
+  const items = HELP.map(([key, what]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)));
+  return h("dl", { class: "keys", hidden: true }, items);
+}
+
+// The change that a key asks for; null where it asks for none.
+export function asked(event, { state, header }) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return null;
+  const towards = { "[": ["layer", -1], "]": ["layer", 1], "{": ["head", -1], "}": ["head", 1] }[event.key];
+  if (towards) return stepped(...towards, state, header);
+  if (event.key === "w") return { words: !state.words };
+  if (event.key === "b") return { hide: !state.hide };
+  if (event.key === "Escape") return { source: null, target: null, other: null };
+  return VIEWS[event.key - 1] ? { view: VIEWS[event.key - 1] } : null;
+}
+
+// Layers and heads go round. The mean of the heads comes before the first, where a view can show it.
+function stepped(what, by, state, header) {
+  const links = state.view === "align" ? { links: "head" } : {};
+  const now = changed(state, links, header);
+  const round = (n, count) => (n + by + count) % count;
+  if (what === "layer") return { ...links, layer: round(now.layer, header.model.layers[now.kind]) };
+  if (state.view === "inside") return { head: round(state.head || 0, header.model.heads) };
+  const next = round(state.head === null ? 0 : state.head + 1, header.model.heads + 1);
+  return { ...links, head: next === 0 ? null : next - 1 };
+}

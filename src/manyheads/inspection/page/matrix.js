@@ -1,0 +1,201 @@
+// View 3, matrix: one attention as a heat map, with its numbers.
+
+import { heaviest, showBars } from "./bars.js";
+import { makeBoard, sharpen } from "./board.js";
+import { SCALE_NAMES } from "./colour.js";
+import { button, headChoice, kindChoice, layerChoice } from "./controls.js";
+import { h, replace, replaceControls } from "./dom.js";
+import { imageOf, totalsOf } from "./heatmap.js";
+import { drawLegend } from "./legend.js";
+import { visible } from "./letters.js";
+import { matrixPicture } from "./matrixpicture.js";
+import { clamp, exact } from "./numbers.js";
+import { namesOf, POWERS } from "./selection.js";
+import { makeTip } from "./tip.js";
+import { gridOf, headName, maskOf, rowOf, step, unitWith } from "./weights.js";
+
+const MOST_BARS = 16;
+const ASIDE = 320; // pixels for the list beside the map, where there is room for both
+const NARROW = 760;
+const LEGEND = 260;
+const LEFT_OUT = "The weights of this layer were left out of this page: it would have been too large.";
+
+export function matrixView(shared) {
+  const board = makeBoard({ look, pin, go });
+  const tip = makeTip(board.element);
+  const controls = h("div", { class: "controls" });
+  const legend = h("canvas", { class: "legend" });
+  const slider = h("input", {
+    type: "range", min: 0, max: POWERS.length - 1, step: 1, "aria-label": "Colour scale",
+    input: () => shared.choose({ power: POWERS[slider.value] }),
+  });
+  const scaleName = h("span", { class: "scale-name" });
+  const lead = h("p", { class: "lead" });
+  const bars = h("ol", { class: "bars" });
+  const note = h("p", { class: "note" });
+  const element = h("div", { class: "matrix" },
+    controls,
+    h("div", { class: "scale" },
+      h("label", {}, h("span", { class: "name" }, "Colour"), slider, scaleName),
+      legend,
+      h("span", { class: "zoom" },
+        button("−", board.farther, "zoom out"),
+        button("+", board.closer, "zoom in"),
+        button("fit", board.fit, "all of it"))),
+    h("div", { class: "beside" }, board.element, h("aside", {}, lead, bars)),
+    note);
+  let shown = null; // what is painted: {grid, labels, totals, masked, lit, pinned, …}
+  let run = 0;
+
+  // ── drawing ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  async function update() {
+    const mine = (run += 1);
+    const { kind, layer, head } = shared.state;
+    const grid = await gridOf(shared, kind, layer, head);
+    if (mine !== run) return;
+    replaceControls(controls, kindChoice(shared), layerChoice(shared), headChoice(shared));
+    element.classList.toggle("missing", !grid);
+    note.textContent = grid ? noteOn(grid) : LEFT_OUT;
+    if (!grid) return;
+    const texts = (units) => units.map((unit) => visible(unit.text));
+    const labels = { rows: texts(grid.rows), columns: texts(grid.columns) };
+    const totals = grid.block === 1 ? totalsOf(grid) : null;
+    shown = { grid, labels, totals, masked: maskOf(grid), lit: null, pinned: pinnedIn(grid, shared.state) };
+    recolour();
+    tellRow();
+  }
+
+  function recolour() {
+    const { colours, state } = shared;
+    slider.value = POWERS.indexOf(state.power);
+    slider.setAttribute("aria-valuetext", SCALE_NAMES[state.power]);
+    scaleName.textContent = SCALE_NAMES[state.power];
+    const ink = inkOf(element);
+    Object.assign(shown, { colours, power: state.power, ink, image: imageOf(shown.grid, colours, state.power) });
+    board.show(shown, roomIn(element));
+    sharpen(legend, Math.min(LEGEND, element.clientWidth), 30);
+    drawLegend(legend, colours, state.power, ink);
+  }
+
+  // ── what is looked at ─────────────────────────────────────────────────────────────────────────────────────────────
+
+  function look(cell, event) {
+    shown.lit = cell;
+    board.repaint();
+    if (!shown.pinned || shown.pinned.row < 0) tellRow();
+    if (!cell) {
+      tip.hide();
+      return;
+    }
+    shared.say(sentence(cell));
+    const { grid, labels } = shown;
+    const about = step(shared.header, grid, cell.row, visible);
+    tip.show(event,
+      h("b", {}, isMasked(cell) ? "not yet written" : exact(weightAt(cell))),
+      h("bdi", {}, `${labels.rows[cell.row]} → ${labels.columns[cell.column]}`),
+      about ? h("small", {}, about) : null);
+  }
+
+  function isMasked({ row, column }) {
+    return shown.masked(row, column);
+  }
+
+  function weightAt({ row, column }) {
+    return shown.grid.values[row * shown.grid.columns.length + column];
+  }
+
+  function sentence(cell) {
+    const { grid, labels, totals } = shown;
+    const pair = `‘${labels.rows[cell.row]}’ at ‘${labels.columns[cell.column]}’`;
+    const where = `${grid.kind} ${headName(shared.state.layer, shared.state.head)}`;
+    if (isMasked(cell)) return `${pair}: masked, it is not yet written (${where})`;
+    const total = totals ? `; column total ${exact(totals.columns[cell.column])}` : "";
+    return `${pair}: ${exact(weightAt(cell))} (${where})${total}`;
+  }
+
+  // A second click on what is pinned lets go of it.
+  function pin(cell) {
+    const { query, key } = namesOf(shown.grid.kind);
+    const same = shown.pinned && shown.pinned.row === cell.row && shown.pinned.column === cell.column;
+    const first = (units, n) => (same ? null : units[n].pieces[0]);
+    shared.choose({ [query]: first(shown.grid.rows, cell.row), [key]: first(shown.grid.columns, cell.column) });
+  }
+
+  // From the pinned cell to the next; where there is none, to the first.
+  function go([down, right]) {
+    const { grid, pinned } = shown;
+    const whole = pinned && pinned.row >= 0 && pinned.column >= 0;
+    const from = pinned || { row: 0, column: 0 };
+    const cell = {
+      row: clamp(from.row + (whole ? down : 0), 0, grid.rows.length - 1),
+      column: clamp(from.column + (whole ? right : 0), 0, grid.columns.length - 1),
+    };
+    if (whole && cell.row === from.row && cell.column === from.column) return;
+    board.reveal(cell);
+    shared.say(sentence(cell));
+    pin(cell);
+  }
+
+  // The row beside the map: the pinned one, else the one under the mouse, else what all rows have in common.
+  function tellRow() {
+    const { grid, labels, pinned, lit } = shown;
+    const row = pinned && pinned.row >= 0 ? pinned.row : lit ? lit.row : -1;
+    if (row < 0) {
+      const hint = "the mean of all rows; point at a weight to see its own row, a click keeps it";
+      replace(lead, "What is looked at most", h("small", {}, hint));
+      showBars(bars, grid.columns, heaviest(meanOfRows(grid), MOST_BARS), !shared.state.words, null);
+      return;
+    }
+    const about = step(shared.header, grid, row, visible);
+    replace(lead, h("bdi", {}, `‘${labels.rows[row]}’`), " looks at", about ? h("small", {}, about) : null);
+    const ranked = heaviest(rowOf(grid, row)).filter(([column]) => !shown.masked(row, column));
+    const more = ranked.length > MOST_BARS ? `${ranked.length - MOST_BARS} more` : null;
+    showBars(bars, grid.columns, ranked.slice(0, MOST_BARS), !shared.state.words, more);
+  }
+
+  return {
+    element,
+    update,
+    resize: () => element.clientWidth && board.resize(roomIn(element)),
+    repaint: () => shown && recolour(),
+    table: () => matrixTable(shown),
+    picture: () => matrixPicture(shared, shown),
+  };
+}
+
+function roomIn(element) {
+  return element.clientWidth > NARROW ? element.clientWidth - ASIDE : element.clientWidth;
+}
+
+function pinnedIn(grid, state) {
+  const { query, key } = namesOf(grid.kind);
+  const cell = { row: unitWith(grid.rows, state[query]), column: unitWith(grid.columns, state[key]) };
+  return cell.row >= 0 || cell.column >= 0 ? cell : null;
+}
+
+function meanOfRows(grid) {
+  return totalsOf(grid).columns.map((total) => total / grid.rows.length);
+}
+
+function noteOn(grid) {
+  if (grid.block > 1) {
+    const what = `Each cell is the mean of ${grid.block} × ${grid.block} weights`;
+    return `${what}; they can be neither merged into words nor freed of begin and end.`;
+  }
+  const hatched = grid.kind === "decoder" ? "Hatched: masked. A row may not look at what is not yet written. " : "";
+  const empty = grid.hidden ? totalsOf(grid).rows.filter((total) => total === 0).length : 0;
+  return hatched + (empty ? `Rows that looked at nothing but what is hidden are empty: ${empty}.` : "");
+}
+
+function matrixTable({ grid, masked }) {
+  const cells = (r) => [...rowOf(grid, r)].map((weight, c) => (masked(r, c) ? "" : weight.toFixed(6)));
+  return [["", ...grid.columns.map((unit) => unit.text)], ...grid.rows.map((unit, r) => [unit.text, ...cells(r)])];
+}
+
+// The colours of the page's own style, for a canvas, which knows none.
+function inkOf(element) {
+  const style = getComputedStyle(element);
+  const names = ["ink", "soft", "faint", "line", "card", "mark", "veil", "sans"];
+  return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+}

@@ -1,0 +1,20 @@
+// Numbers as people read them.
+
+export function exact(value) {
+  return value.toFixed(4);
+}
+
+export function percent(share) {
+  return share > 0 && share < 0.0095 ? "<1 %" : `${Math.round(share * 100)} %`;
+}
+
+// Four digits that matter, a true minus sign, no exponent where a person would write none.
+export function signed(value, digits = 4) {
+  const size = Math.abs(value);
+  const plain = size === 0 || (size >= 1e-3 && size < 1e5);
+  return (plain ? value.toPrecision(digits) : value.toExponential(digits - 1)).replaceAll("-", "−");
+}
+
+export function clamp(value, low, high) {
+  return Math.min(Math.max(value, low), high);
+}

@@ -1,0 +1,67 @@
+// Planes: the numbers of one layer. They lie in the page as base64, come as bytes from a notebook, or are asked for
+// when they are first looked at.
+
+const READERS = { f16: halves, f32: (buffer) => new Float32Array(buffer), u8: shares };
+
+// `await planes(name)` is {data, shape, block}, or null where the header says that there is none.
+export function openPlanes(model) {
+  const header = model.get("header");
+  const read = new Map();
+  const wanted = new Map();
+  const arrive = (message, buffers) => {
+    if (!message || message.type !== "plane" || !wanted.has(message.name)) return;
+    wanted.get(message.name)(buffers[0]);
+    wanted.delete(message.name);
+  };
+  if (model.on) model.on("msg:custom", arrive);
+
+  const fetched = (name) => {
+    const here = (model.get("planes") || {})[name];
+    if (here !== undefined) return Promise.resolve(here);
+    return new Promise((resolve) => {
+      wanted.set(name, resolve);
+      model.send({ type: "plane", name });
+    });
+  };
+  const planes = (name) => {
+    const stored = header.planes[name];
+    if (!stored) return Promise.resolve(null);
+    if (!read.has(name)) read.set(name, fetched(name).then((raw) => ({ ...stored, data: decode(raw, stored.type) })));
+    return read.get(name);
+  };
+  const close = () => model.off && model.off("msg:custom", arrive);
+  return { planes, close };
+}
+
+function decode(bytes, type) {
+  return READERS[type](typeof bytes === "string" ? fromBase64(bytes) : aligned(bytes));
+}
+
+function fromBase64(text) {
+  const letters = atob(text);
+  const bytes = new Uint8Array(letters.length);
+  for (let n = 0; n < letters.length; n += 1) bytes[n] = letters.charCodeAt(n);
+  return bytes.buffer;
+}
+
+// A view may begin anywhere in its buffer; an array of floats may not.
+function aligned(bytes) {
+  return ArrayBuffer.isView(bytes) ? bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) : bytes;
+}
+
+function halves(buffer) {
+  return Float32Array.from(new Uint16Array(buffer), half);
+}
+
+function half(bits) {
+  const sign = bits & 0x8000 ? -1 : 1;
+  const power = (bits >> 10) & 0x1f;
+  const rest = bits & 0x3ff;
+  if (power === 0) return sign * rest * 2 ** -24;
+  if (power === 31) return rest ? NaN : sign * Infinity;
+  return sign * (1 + rest / 1024) * 2 ** (power - 15);
+}
+
+function shares(buffer) {
+  return Float32Array.from(new Uint8Array(buffer), (value) => value / 255);
+}

@@ -1,0 +1,51 @@
+// Pieces into words. Weights of merged keys are added, those of merged queries averaged: a row still adds up to 1.
+
+// A unit is what is shown as one: a word or a piece. `pieces` are its places among the pieces of its side.
+export function unitsOf(side, asWords) {
+  if (!asWords) {
+    return side.pieces.map((piece, n) => ({ text: piece.text, pieces: [n], special: side.words[piece.word].special }));
+  }
+  const found = side.words.map((word) => ({ text: word.text, pieces: [], special: word.special }));
+  side.pieces.forEach((piece, n) => found[piece.word].pieces.push(n));
+  return found;
+}
+
+// Rows of a decoder: the one that writes piece n has read the piece before it, so it is row n − 1; `shift` 1 takes the
+// row that reads piece n instead. What no row stands for (the begin is never written) is left out.
+export function rowsOf(units, rows, shift) {
+  return units
+    .map((unit) => ({ ...unit, rows: unit.pieces.map((n) => n - 1 + shift).filter((row) => row >= 0 && row < rows) }))
+    .filter((unit) => unit.rows.length > 0);
+}
+
+// The mean of the heads, or one of them, as (rows, columns) of units.
+export function merged(plane, head, rows, columns) {
+  const [heads, , keys] = plane.shape;
+  const area = plane.shape[1] * keys;
+  const chosen = head === null ? [...Array(heads).keys()] : [head];
+  const column = new Int32Array(keys).fill(-1);
+  columns.forEach((unit, n) => unit.pieces.forEach((key) => (column[key] = n)));
+  const values = new Float64Array(rows.length * columns.length);
+  rows.forEach((unit, n) => {
+    const share = 1 / (unit.rows.length * chosen.length);
+    for (const h of chosen) {
+      for (const row of unit.rows) {
+        const from = h * area + row * keys;
+        for (let key = 0; key < keys; key += 1) {
+          if (column[key] >= 0) values[n * columns.length + column[key]] += share * plane.data[from + key];
+        }
+      }
+    }
+  });
+  return values;
+}
+
+// Each row by its sum. A row that has nothing left stays empty.
+export function renormalised(values, width) {
+  for (let from = 0; from < values.length; from += width) {
+    let sum = 0;
+    for (let n = from; n < from + width; n += 1) sum += values[n];
+    for (let n = from; sum > 0 && n < from + width; n += 1) values[n] /= sum;
+  }
+  return values;
+}
