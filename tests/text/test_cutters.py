@@ -79,7 +79,7 @@ def test_a_process_that_dies_is_heard_of(recut, hire):
 def test_what_went_wrong_is_said(recut, hire):
     recut.cut = hire(1)
     with pytest.raises(TrainingError, match="ended with 1: IndexError"):
-        recut.cut(np.array([10**9]), 0)
+        recut.cut(np.array([10**9]), 0)()
 
 
 def test_one_that_says_much_is_not_stopped_by_it(recut, hire, tmp_path, monkeypatch):
@@ -90,7 +90,7 @@ def test_one_that_says_much_is_not_stopped_by_it(recut, hire, tmp_path, monkeypa
     with patience(60):
         assert np.array_equal(recut.rows(rows, 1).ids, expected)
     with pytest.raises(TrainingError, match="ended with 1: IndexError"), patience(60):
-        recut.cut(np.array([10**9]), 0)
+        recut.cut(np.array([10**9]), 0)()
 
 
 def test_none_is_left_when_the_parent_is_killed(recut, tmp_path):

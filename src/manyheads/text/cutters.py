@@ -20,7 +20,7 @@ import numpy as np
 
 from manyheads.text.dropout import Ids, MergeDropout, Recut, gathered
 from manyheads.text.processes import Process, cores, start_process
-from manyheads.text.shards import Rows, Sequences
+from manyheads.text.shards import Later, Rows, Sequences
 from manyheads.text.tokenizer import BytePairs
 
 __all__ = ["Cutters", "employed"]
@@ -51,11 +51,12 @@ class Cutters:
             self.dismiss()
             raise
 
-    def __call__(self, rows: Ids, epoch: int) -> Rows:
+    def __call__(self, rows: Ids, epoch: int) -> Later:
+        """They begin at once, and are to be waited for before they are called again."""
         busy = self.processes[: max(1, len(rows) // WORTH_SENDING)]
         for process, some in zip(busy, np.array_split(rows, len(busy)), strict=True):
             send(process, HEAD.pack(epoch, len(some)) + some.astype(np.int64).tobytes())
-        return joined([receive(process) for process in busy])
+        return lambda: joined([receive(process) for process in busy])
 
     def dismiss(self) -> None:
         for process in self.processes:
@@ -65,7 +66,7 @@ class Cutters:
 @contextmanager
 def employed(sides: Iterable[Sequences | Recut]) -> Iterator[None]:
     """While this lasts, those of the sides that are cut anew are cut by processes, if there are cores for them."""
-    processes = min(MOST, cores() // 2)  # of each side: they take turns
+    processes = min(MOST, cores() // 2)  # of each side: both are cut at the same time
     recuts = [side for side in sides if isinstance(side, Recut)] if processes > 1 else []
     with ExitStack() as stack:
         for recut in recuts:
