@@ -5,7 +5,7 @@ import json
 import pytest
 import sacrebleu
 
-from manyheads.decoding.translator import ForcedScore
+from manyheads.decoding.translation import ForcedScore
 from manyheads.evaluation.rates import mean_loss, perplexity
 from manyheads.evaluation.scores import score_outputs
 

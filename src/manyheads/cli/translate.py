@@ -109,8 +109,9 @@ def translate(
 def run(
     translator: Any, search: Any, source: str, output: str, wishes: Any, as_json: bool, mbr: int | None, reading: Any
 ) -> None:
+    from manyheads.decoding.batching import CHUNK
     from manyheads.decoding.bayes import translate_by_agreement
-    from manyheads.decoding.translator import CHUNK, Translation
+    from manyheads.decoding.translation import Translation
     from manyheads.text.lines import read_texts
 
     chunk = 1 if source == "-" and sys.stdin.isatty() else CHUNK  # whoever types waits for an answer

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
 
+from manyheads.decoding.batching import CHUNK
 from manyheads.decoding.links import Alignment
-from manyheads.decoding.translator import CHUNK, Translator
+from manyheads.decoding.translator import Translator
 from manyheads.text.corpus import Counts, Paths, check_paths, read_every_pair
 
 __all__ = ["align"]

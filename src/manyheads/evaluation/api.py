@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
 
-from manyheads.decoding.translator import CHUNK, ForcedScore, Translator
+from manyheads.decoding.batching import CHUNK
+from manyheads.decoding.translation import ForcedScore
+from manyheads.decoding.translator import Translator
 from manyheads.evaluation.rates import mean_loss, perplexity
 from manyheads.evaluation.scores import Scores, score_outputs
 from manyheads.text.corpus import Counts, Paths, check_paths, read_every_pair

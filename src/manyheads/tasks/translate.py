@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from manyheads.decoding.find_reading import find_reading
 from manyheads.decoding.rooms import forget_rooms
-from manyheads.decoding.translator import ForcedScore, Translator
+from manyheads.decoding.translation import ForcedScore
+from manyheads.decoding.translator import Translator
 from manyheads.evaluation.rates import mean_loss, perplexity
 from manyheads.evaluation.scores import Scores, score_outputs
 from manyheads.modelfolder import RECIPE, TOKENIZER
