@@ -6,7 +6,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from manyheads.cli.options import Device, Files, Json, Out, Precision, SourceName, TargetName, Whole, say
+from manyheads.cli.options import NOT_FINITE, Device, Files, Json, Out, Precision, SourceName, TargetName, Whole, say
 from manyheads.errors import OptionError
 
 __all__ = ["compare"]
@@ -49,7 +49,8 @@ def compare(
     length_penalty
         The exponent α of the length penalty (default: what each recipe says).
     as_json
-        One JSON object: models, metrics (score, interval, p), signatures, differences, lines, left_out, precision.
+        One JSON object: models, metrics (score, interval, p), signatures, differences, lines, left_out, not_finite (lines
+        of each model), precision.
     device
         auto (a GPU if there is one), cpu, cuda, cuda:1.
     """
@@ -62,9 +63,11 @@ def compare(
     found = compare_models(models, data, test=test, **names, **{k: v for k, v in given.items() if v is not None})
     if as_json:
         print(json.dumps(found.as_object(), ensure_ascii=False))  # noqa: T201
-        return
-    show(found)
-    say(found.left_out, "blank on one side or too long, left out")
+    else:
+        show(found)
+        say(found.left_out, "blank on one side or too long, left out")
+    for name, count in zip(found.models, found.not_finite, strict=True):
+        say(count, f"of {name} {NOT_FINITE}")
 
 
 def show(found: Any) -> None:

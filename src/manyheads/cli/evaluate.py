@@ -6,6 +6,7 @@ from typing import Any
 from rich.table import Table
 
 from manyheads.cli.options import (
+    NOT_FINITE,
     Device,
     Files,
     Json,
@@ -15,7 +16,9 @@ from manyheads.cli.options import (
     SourceName,
     TargetName,
     Whole,
+    finite,
     load_models,
+    say,
 )
 
 __all__ = ["evaluate"]
@@ -55,7 +58,8 @@ def evaluate(
     others
         More models, run folders: each token is chosen by the mean of all models' probabilities.
     as_json
-        One JSON object: bleu, chrf, perplexity, exact, signature, lines, precision, seconds (and wer, per of phones).
+        One JSON object: bleu, chrf, perplexity (null if it is not finite), exact, signature, lines, left_out, not_finite (lines),
+        precision, seconds (and wer, per of phones).
     device
         auto (a GPU if there is one), cpu, cuda, cuda:1.
     """
@@ -65,9 +69,15 @@ def evaluate(
     options: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
     scores = evaluate_model(load_models(model, others, device, precision).naming(source, target), data, **options)
     if as_json:
-        print(json.dumps(scores.as_object()))  # noqa: T201
-        return
+        found = scores.as_object()
+        print(json.dumps(found | {"perplexity": finite(found["perplexity"])}))  # noqa: T201
+    else:
+        show(scores.as_object())
+    say(scores.not_finite, NOT_FINITE)
+
+
+def show(scores: dict[str, Any]) -> None:
     table = Table(box=None, pad_edge=False, show_header=False)
-    for name, value in scores.as_object().items():
+    for name, value in scores.items():
         table.add_row(name, f"{value:,.2f}" if isinstance(value, float) else f"{value}")
     Out().print(table)

@@ -9,6 +9,7 @@ from cyclopts import Parameter, Token
 from rich.console import Console
 
 __all__ = [
+    "NOT_FINITE",
     "AlignHead",
     "Device",
     "File",
@@ -49,6 +50,11 @@ Device = Annotated[str, Parameter(name="--device")]
 Precision = Annotated[
     str, Parameter(name="--precision", help="Of the weights: fp32, bf16 or fp16 (auto: fp16 on a GPU, fp32 elsewhere).")
 ]
+
+
+NOT_FINITE = (
+    "with numbers that are not finite, left blank or without a part (--precision bf16 or fp32 holds larger ones)"
+)
 
 
 class Out(Console):

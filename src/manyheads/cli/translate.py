@@ -13,7 +13,19 @@ from cyclopts import Parameter
 
 from manyheads.cli.align import choose_reading
 from manyheads.cli.control import NO_CONTROL, Control, search_options, wishes_of_lines
-from manyheads.cli.options import AlignHead, Device, File, Json, Models, Precision, Whole, finite, load_models, say
+from manyheads.cli.options import (
+    NOT_FINITE,
+    AlignHead,
+    Device,
+    File,
+    Json,
+    Models,
+    Precision,
+    Whole,
+    finite,
+    load_models,
+    say,
+)
 from manyheads.decoding.links import moses
 from manyheads.errors import OptionError, SaveError
 
@@ -140,10 +152,7 @@ def run(
     say(parts, "too long for one pass, translated in parts")
     say(truncated, "cut off at the bound on the length (--max-length, decode.max_ratio, decode.max_extra)")
     say(looped, "ending with the same few pieces again and again (--no-repeat 4 forbids that)")
-    say(
-        broken,
-        "with numbers that are not finite, left blank or without a part (--precision bf16 or fp32 holds larger ones)",
-    )
+    say(broken, NOT_FINITE)
     say(unmet, "without something that was wished for: no room, or at odds with another wish (--json names it)")
 
 

@@ -133,11 +133,11 @@ class Translator(TextModel):
         for first, block, wished in blocks_with_wishes(blocks(lines, chunk, CHUNK_CHARACTERS), wishes):
             yield from self.translate_block(block, search, first, wished, align)
 
-    def translate_distinct(self, lines: Sequence[str], search: Search | None = None) -> list[str]:
-        """A text for every line; one that is there several times, with several references, is translated once."""
+    def translate_distinct(self, lines: Sequence[str], search: Search | None = None) -> list[Translation]:
+        """One for every line; a line that is there several times, with several references, is translated once."""
         distinct = list(dict.fromkeys(lines))
-        texts = dict(zip(distinct, (t.text for t in self.translate(distinct, search)), strict=True))
-        return [texts[line] for line in lines]
+        found = dict(zip(distinct, self.translate(distinct, search), strict=True))
+        return [found[line] for line in lines]
 
     def translate_block(
         self, lines: list[str], search: Search, first: int, wishes: list[Wishes], align: Reading | None = None

@@ -28,9 +28,11 @@ def evaluate(
     counts = Counts()
     pairs = read_dev(check_paths(data, "--data", translator.recipe.data.reading), counts)
     began = time.monotonic()
-    outputs = translator.translate_distinct([source for source, _ in pairs], translator.search(**options))
+    found = translator.translate_distinct([source for source, _ in pairs], translator.search(**options))
     seconds = time.monotonic() - began
-    scores = score_outputs(pairs, outputs, symbols=translator.vocabulary.target.kind == "symbols")
+    outputs, symbols = [one.text for one in found], translator.vocabulary.target.kind == "symbols"
+    scores = score_outputs(pairs, outputs, symbols=symbols)
+    scores.not_finite = sum(not one.finite for one in found)
     scores.seconds, scores.left_out, scores.precision = seconds, counts.left_out, translator.precision
     scores.perplexity = perplexity(mean_loss(translator.score(pairs)))
     return scores
