@@ -17,7 +17,9 @@ from manyheads.decoding.find_reading import foretold, reading_of
 from manyheads.decoding.reading import Reading, every_reading
 from manyheads.modelfolder import bundled, dump_recipe
 from manyheads.recipe import DecodeConfig, load_recipe, recipe_from_text
-from manyheads.text.tokenizer import BEGIN, END, BytePairs, Characters, Symbols
+from manyheads.text.bytepairs import BytePairs
+from manyheads.text.listed import Characters, Symbols
+from manyheads.text.tokenizer import BEGIN, END
 from manyheads.text.vocabulary import Vocabulary
 
 GOLD = Path(__file__).with_name("alignments.tsv")

@@ -10,7 +10,9 @@ from decoding.untrained import search_ids
 from manyheads import OptionError, Transformer, ensemble
 from manyheads.decoding.forced import forced
 from manyheads.decoding.translator import Translator
-from manyheads.text.tokenizer import BEGIN, END, BytePairs, Characters
+from manyheads.text.bytepairs import BytePairs
+from manyheads.text.listed import Characters
+from manyheads.text.tokenizer import BEGIN, END
 from manyheads.text.vocabulary import Vocabulary
 
 TARGET = Characters("abcdef .")

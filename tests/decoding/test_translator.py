@@ -11,7 +11,9 @@ from manyheads import OptionError, Transformer, TransformerConfig
 from manyheads.decoding.forced import forced
 from manyheads.decoding.translator import Translator
 from manyheads.recipe import DataConfig, DecodeConfig, Recipe
-from manyheads.text.tokenizer import BEGIN, END, BytePairs, Characters
+from manyheads.text.bytepairs import BytePairs
+from manyheads.text.listed import Characters
+from manyheads.text.tokenizer import BEGIN, END
 from manyheads.text.vocabulary import Vocabulary
 
 MODEL = TransformerConfig(width=16, layers=1, heads=2, feedforward=32, dropout=0.0, tie="none", norm="pre")

@@ -6,7 +6,9 @@ from manyheads import Transformer, TransformerConfig
 from manyheads.decoding.searching import search_all
 from manyheads.decoding.translator import Translator
 from manyheads.recipe import DataConfig, DecodeConfig, Recipe
-from manyheads.text.tokenizer import END, BytePairs, Characters, Symbols
+from manyheads.text.bytepairs import BytePairs
+from manyheads.text.listed import Characters, Symbols
+from manyheads.text.tokenizer import END
 from manyheads.text.vocabulary import Vocabulary
 
 MODEL = TransformerConfig(width=16, layers=1, heads=2, feedforward=32, dropout=0.0, tie="none", norm="pre")

@@ -15,7 +15,7 @@ from manyheads.modelfolder import bundled
 from manyheads.text.cutters import Cutters, employed
 from manyheads.text.dropout import MergeDropout, Recut
 from manyheads.text.shards import Sequences, sequence_writer
-from manyheads.text.tokenizer import train_tokenizer
+from manyheads.text.vocabulary import train_tokenizer
 from noise import make_noisy, patience
 
 with gzip.open(bundled("tatoeba/dev.tsv.gz"), "rt", encoding="utf-8") as file:
@@ -105,7 +105,7 @@ import numpy as np
 from manyheads.text.cutters import Cutters
 from manyheads.text.dropout import MergeDropout
 from manyheads.text.shards import Sequences
-from manyheads.text.tokenizer import BytePairs
+from manyheads.text.bytepairs import BytePairs
 merges = Path({str(tmp_path / "tokenizer.json")!r}).read_text(encoding="utf-8").split("\\n")
 tokenizer = BytePairs(tuple(merge.split(" ")) for merge in merges)
 stored = Sequences(Path({str(recut.stored.path)!r}), tokenizer.size)

@@ -30,6 +30,7 @@ from manyheads.tasks.pairs import PackedPairs, PairBatch, Pairs, Parts, pack_pai
 from manyheads.tasks.task import Sample, Say, Validation, changed_data
 from manyheads.team import ALONE, Team
 from manyheads.text.batches import BatchPlan
+from manyheads.text.bytepairs import BytePairs
 from manyheads.text.corpus import Corpus, Counts, Pair, Paths, check_paths, files_of
 from manyheads.text.cutters import employed
 from manyheads.text.dropout import MergeDropout, Recut
@@ -45,7 +46,7 @@ from manyheads.text.parallel import (
     read_ready,
 )
 from manyheads.text.shards import Rows, Sequences
-from manyheads.text.tokenizer import PADDING, BytePairs, Tokenizer
+from manyheads.text.tokenizer import PADDING, Tokenizer
 from manyheads.text.turns import Numbers
 from manyheads.text.vocabulary import Vocabulary, train_vocabulary
 

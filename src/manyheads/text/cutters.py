@@ -18,10 +18,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from manyheads.text.bytepairs import BytePairs
 from manyheads.text.dropout import Ids, MergeDropout, Recut, gathered
 from manyheads.text.processes import Process, cores, start_process
 from manyheads.text.shards import Later, Rows, Sequences
-from manyheads.text.tokenizer import BytePairs
 
 __all__ = ["Cutters", "employed"]
 

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int
 
+from manyheads.text.bytepairs import BytePairs
 from manyheads.text.shards import Later, Rows, Sequences
-from manyheads.text.tokenizer import FIRST, BytePairs
+from manyheads.text.tokenizer import FIRST
 
 __all__ = ["MergeDropout", "Recut"]
 
