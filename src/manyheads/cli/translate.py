@@ -4,6 +4,7 @@ import io
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -32,6 +33,15 @@ from manyheads.errors import OptionError, SaveError
 __all__ = ["translate"]
 
 Switch = Annotated[bool, Parameter(negative=(), show_default=False)]
+
+ODD = {
+    "parts": "too long for one pass, translated in parts",
+    "truncated": "cut off at the bound on the length (--max-length, decode.max_ratio, decode.max_extra)",
+    "looped": "ending with the same few pieces again and again (--no-repeat 4 forbids that)",
+    "not finite": NOT_FINITE,
+    "unmet": "without something that was wished for: no room, or at odds with another wish (--json names it)",
+}
+"""What may be the matter with a translation. Such lines are counted."""
 
 
 def translate(
@@ -123,7 +133,6 @@ def run(
 ) -> None:
     from manyheads.decoding.batching import CHUNK
     from manyheads.decoding.bayes import translate_by_agreement
-    from manyheads.decoding.translation import Translation
     from manyheads.text.lines import read_texts
 
     chunk = 1 if source == "-" and sys.stdin.isatty() else CHUNK  # whoever types waits for an answer
@@ -134,26 +143,31 @@ def run(
         if mbr is None
         else translate_by_agreement(translator, lines, mbr, search, **how)
     )
-
-    def show(number: int, line: Translation) -> str:
-        if as_json:
-            return json.dumps(as_object(line, search.outputs, reading, wished=bool(wishes)), ensure_ascii=False)
-        if search.outputs == 1:
-            return line.text + aligned(line.n_best[0])
-        ranked = enumerate(line.n_best, 1)
-        return "\n".join(f"{number}\t{rank}\t{one.score:.4f}\t{one.text}{aligned(one)}" for rank, one in ranked)
-
-    parts = truncated = looped = unmet = broken = 0
+    odd: Counter[str] = Counter()
     with open_output(output, flush=chunk == 1) as write:
         for number, line in enumerate(found, 1):
-            write(show(number, line))
-            parts, truncated = parts + (line.parts > 1), truncated + line.truncated
-            looped, unmet, broken = looped + line.looped, unmet + bool(line.unmet), broken + (not line.finite)
-    say(parts, "too long for one pass, translated in parts")
-    say(truncated, "cut off at the bound on the length (--max-length, decode.max_ratio, decode.max_extra)")
-    say(looped, "ending with the same few pieces again and again (--no-repeat 4 forbids that)")
-    say(broken, NOT_FINITE)
-    say(unmet, "without something that was wished for: no room, or at odds with another wish (--json names it)")
+            if as_json:
+                write(json.dumps(as_object(line, search.outputs, reading, wished=bool(wishes)), ensure_ascii=False))
+            else:
+                write(as_text(number, line, search.outputs))
+            odd.update(oddities(line))
+    for name, what in ODD.items():
+        say(odd[name], what)
+
+
+def oddities(line: Any) -> list[str]:
+    is_it = {
+        "parts": line.parts > 1, "truncated": line.truncated, "looped": line.looped, "not finite": not line.finite,
+        "unmet": line.unmet,
+    }  # fmt: skip
+    return [name for name, so in is_it.items() if so]
+
+
+def as_text(number: int, line: Any, n_best: int) -> str:
+    if n_best == 1:
+        return line.text + aligned(line.n_best[0])
+    ranked = enumerate(line.n_best, 1)
+    return "\n".join(f"{number}\t{rank}\t{one.score:.4f}\t{one.text}{aligned(one)}" for rank, one in ranked)
 
 
 def aligned(one: Any) -> str:
