@@ -6,7 +6,19 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from manyheads.cli.options import NOT_FINITE, Device, Files, Json, Out, Precision, SourceName, TargetName, Whole, say
+from manyheads.cli.options import (
+    NOT_FINITE,
+    Beam,
+    Data,
+    Device,
+    Json,
+    LengthPenalty,
+    Out,
+    Precision,
+    SourceName,
+    TargetName,
+    say,
+)
 from manyheads.errors import OptionError
 
 __all__ = ["compare"]
@@ -16,12 +28,12 @@ NAMES = {"bleu": "BLEU", "chrf": "chrF", "wer": "word errors", "per": "phone err
 
 def compare(
     *models: str,
-    data: Files,
+    data: Data,
     source: SourceName = None,
     target: TargetName = None,
     test: str = "bootstrap",
-    beam: Whole | None = None,
-    length_penalty: float | None = None,
+    beam: Beam = None,
+    length_penalty: LengthPenalty = None,
     as_json: Json = False,
     device: Device = "auto",
     precision: Precision = "fp32",
@@ -40,19 +52,11 @@ def compare(
     ----------
     models
         Run folders, or bundled models: de-en. All are compared with the first.
-    data
-        A file of pairs (TSV, JSONL, TMX, PO), or a source file and a target file.
     test
         bootstrap (paired bootstrap resampling) or randomisation (approximate randomisation).
-    beam
-        Hypotheses kept at each step, 1 = greedy (default: what each recipe says).
-    length_penalty
-        The exponent α of the length penalty (default: what each recipe says).
     as_json
         One JSON object: models, metrics (score, interval, p), signatures, differences, lines, left_out, not_finite (lines
         of each model), precision.
-    device
-        auto (a GPU if there is one), cpu, cuda, cuda:1.
     """
     if len(models) < 2:
         raise OptionError(f"a comparison is of two models or more, got {len(models)}")

@@ -7,15 +7,17 @@ from rich.table import Table
 
 from manyheads.cli.options import (
     NOT_FINITE,
+    Beam,
+    Data,
     Device,
-    Files,
     Json,
-    Models,
+    LengthPenalty,
+    Model,
+    Others,
     Out,
     Precision,
     SourceName,
     TargetName,
-    Whole,
     finite,
     load_models,
     say,
@@ -25,15 +27,15 @@ __all__ = ["evaluate"]
 
 
 def evaluate(
-    model: str,
+    model: Model,
     /,
     *,
-    data: Files,
+    data: Data,
     source: SourceName = None,
     target: TargetName = None,
-    beam: Whole | None = None,
-    length_penalty: float | None = None,
-    others: Models = (),
+    beam: Beam = None,
+    length_penalty: LengthPenalty = None,
+    others: Others = (),
     as_json: Json = False,
     device: Device = "auto",
     precision: Precision = "fp32",
@@ -47,21 +49,9 @@ def evaluate(
 
     Parameters
     ----------
-    model
-        A run folder, or a bundled model: de-en.
-    data
-        A file of pairs (TSV, JSONL, TMX, PO), or a source file and a target file.
-    beam
-        Hypotheses kept at each step, 1 = greedy (default: what the recipe says).
-    length_penalty
-        The exponent α of the length penalty (default: what the recipe says).
-    others
-        More models, run folders: each token is chosen by the mean of all models' probabilities.
     as_json
         One JSON object: bleu, chrf, perplexity (null if it is not finite), exact, signature, lines, left_out, not_finite (lines),
         precision, seconds (and wer, per of phones).
-    device
-        auto (a GPU if there is one), cpu, cuda, cuda:1.
     """
     from manyheads.evaluation.api import evaluate as evaluate_model
 

@@ -17,10 +17,13 @@ from manyheads.cli.control import NO_CONTROL, Control, search_options, wishes_of
 from manyheads.cli.options import (
     NOT_FINITE,
     AlignHead,
+    Beam,
     Device,
     File,
     Json,
-    Models,
+    LengthPenalty,
+    Model,
+    Others,
     Precision,
     Whole,
     finite,
@@ -45,13 +48,13 @@ ODD = {
 
 
 def translate(
-    model: str,
+    model: Model,
     /,
     input: File = "-",  # noqa: A002
     *,
     output: File = "-",
-    beam: Whole | None = None,
-    length_penalty: float | None = None,
+    beam: Beam = None,
+    length_penalty: LengthPenalty = None,
     n_best: Whole = 1,
     sample: Switch = False,
     temperature: float | None = None,
@@ -59,7 +62,7 @@ def translate(
     top_p: float | None = None,
     seed: Whole = 1,
     mbr: Whole | None = None,
-    others: Models = (),
+    others: Others = (),
     align: Switch = False,
     align_head: AlignHead = None,
     batch: Whole = 64,
@@ -77,16 +80,10 @@ def translate(
 
     Parameters
     ----------
-    model
-        A run folder, or a bundled model: de-en.
     input
         A file, plain, gzip or zstd; - is standard input, which is answered line by line if someone types it.
     output
         A file, packed if its name ends with .gz or .zst; - is standard output.
-    beam
-        Hypotheses kept at each step, 1 = greedy (default: what the recipe says).
-    length_penalty
-        The exponent α of the length penalty (default: what the recipe says).
     n_best
         Alternatives a line. With more than one, a line is: number TAB rank TAB score TAB text.
     sample
@@ -101,19 +98,13 @@ def translate(
         Of the draws; the same seed gives the same lines, whatever the batch.
     mbr
         Draw so many samples a line and give the one that is most like the others: the highest mean chrF (minimum Bayes risk).
-    others
-        More models, run folders: each token is chosen by the mean of all models' probabilities.
     align
         Say which words belong together: text TAB 0-0 1-2 2-1 (source word - target word, from 0).
-    align_head
-        The attention to read: LAYER or LAYER.HEAD, from 0 (default: what the recipe says, which training has found).
     batch
         Lines computed together.
     as_json
         One JSON object a line: translation, score (null if it is not finite), truncated, parts, looped, and n_best, alignment
         and unmet if asked for.
-    device
-        auto (a GPU if there is one), cpu, cuda, cuda:1.
     """
     options = {
         "beam": beam, "length_penalty": length_penalty, "n_best": n_best, "sample": sample or mbr is not None,
