@@ -64,6 +64,11 @@ class Translator(TextModel):
         check_finite(model.to(chosen, dtype))
         return cls(model, vocabulary, recipe, find_model(folder).absolute())
 
+    @classmethod
+    def of(cls, model: "str | Path | Translator", device: str, precision: str) -> "Translator":
+        """One that is there already is taken as it is."""
+        return model if isinstance(model, Translator) else cls.load(model, device, precision)
+
     def naming(self, source: str | None, target: str | None) -> "Translator":
         """The same, for files that call the sides so: keys of JSONL, languages of TMX and PO. None: as the recipe says."""
         if source is None and target is None:

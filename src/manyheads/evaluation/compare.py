@@ -89,8 +89,7 @@ def compare(
         raise OptionError(f"a comparison is of two models or more, got {len(models)}")
     outputs, kinds, precisions, broken, counts, pairs, reading = {}, set(), [], [], Counts(), [], None
     for number, model in enumerate(models, 1):  # one after the other: only one of them is in memory
-        translator = model if isinstance(model, Translator) else Translator.load(model, device, precision)
-        translator = translator.naming(source, target)
+        translator = Translator.of(model, device, precision).naming(source, target)
         if reading is None:
             reading = translator.recipe.data.reading
             pairs = read_dev(check_paths(data, "--data", reading), counts)
