@@ -25,8 +25,7 @@ from manyheads.modelfolder import (
     save_model,
 )
 from manyheads.storage import MANIFEST, write_folder
-from manyheads.text.tokenizer import train_tokenizer
-from manyheads.text.vocabulary import Vocabulary
+from manyheads.text.vocabulary import Vocabulary, train_tokenizer
 
 FILES = (RECIPE, TOKENIZER, MODEL)
 SMALL = {"model.width": 16, "model.feedforward": 32, "model.layers": 1, "model.heads": 2}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from manyheads.decoding.glossary import Glossary as Glossary
     from manyheads.decoding.glossary import read_glossary as read_glossary
     from manyheads.decoding.options import Search as Search
-    from manyheads.decoding.translator import Translation as Translation
+    from manyheads.decoding.translation import Translation as Translation
     from manyheads.decoding.translator import Translator as Translator
     from manyheads.decoding.wishes import Wishes as Wishes
     from manyheads.evaluation.api import evaluate as evaluate
@@ -61,7 +61,7 @@ __getattr__ = lazy(
         "Trained": "manyheads.training.api",
         "Transformer": "manyheads.models.transformer",
         "TransformerConfig": "manyheads.models.config",
-        "Translation": "manyheads.decoding.translator",
+        "Translation": "manyheads.decoding.translation",
         "Translator": "manyheads.decoding.translator",
         "Wishes": "manyheads.decoding.wishes",
         "Glossary": "manyheads.decoding.glossary",

@@ -16,7 +16,7 @@ from manyheads.checking.repeats import Overlap, Repeats
 from manyheads.checking.sample import Sample
 from manyheads.checking.scripts import Scripts
 from manyheads.checking.texts import Texts, has_other_numbers, is_markup, is_repetitive
-from manyheads.text.tokenizer import Characters
+from manyheads.text.listed import Characters
 from manyheads.text.vocabulary import Vocabulary
 
 words = st.text("abc ", min_size=1, max_size=3)

@@ -85,8 +85,17 @@ def test_a_comparison(files, capsysbinary):
     translator.save(files / "other", "int8")
     words = ("compare", "de-en", str(files / "other"), "--data", str(files / "pairs.tsv"))
     found = json.loads(out(capsysbinary, *words, "--json"))
-    assert list(found) == ["models", "metrics", "signatures", "differences", "lines", "left_out", "precision"]
-    assert (found["lines"], found["left_out"], found["precision"]) == (2, 1, "fp32")
+    assert list(found) == [
+        "models",
+        "metrics",
+        "signatures",
+        "differences",
+        "lines",
+        "left_out",
+        "not_finite",
+        "precision",
+    ]
+    assert (found["lines"], found["left_out"], found["not_finite"], found["precision"]) == (2, 1, [0, 0], "fp32")
     assert [list(figures[1]) for figures in found["metrics"].values()] == [["score", "interval", "p"]] * 2
     table = out(capsysbinary, *words)
     assert "±" in table

@@ -6,9 +6,13 @@ import pytest
 import torch
 
 from decoding.test_translator import LINES, MODEL, build, texts
+from decoding.untrained import search_ids
 from manyheads import OptionError, Transformer, ensemble
+from manyheads.decoding.forced import forced
 from manyheads.decoding.translator import Translator
-from manyheads.text.tokenizer import BEGIN, END, BytePairs, Characters
+from manyheads.text.bytepairs import BytePairs
+from manyheads.text.listed import Characters
+from manyheads.text.tokenizer import BEGIN, END
 from manyheads.text.vocabulary import Vocabulary
 
 TARGET = Characters("abcdef .")
@@ -65,9 +69,9 @@ def test_what_an_ensemble_says_is_as_likely_as_it_scores_it():
     both = ensemble([build(), another(7)])
     for line in LINES[:2]:
         (source,) = both.read([line])
-        (found,) = both.search_batch(source, [0], both.search(beam=3))
+        (found,) = search_ids(both, source, both.search(beam=3))
         for one in found:
-            (score,) = both.forced(source, [[*one.ids, END] if one.finished else one.ids])
+            (score,) = forced(both.model, source, [[*one.ids, END] if one.finished else one.ids])
             assert one.log_probability == pytest.approx(score, abs=1e-3)
 
 

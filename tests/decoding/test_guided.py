@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from decoding.untrained import build, favour
 from manyheads.decoding.beam import beam_search
+from manyheads.decoding.forced import forced as forced_scores
 from manyheads.decoding.guided import Groups, guided_beam
 from manyheads.decoding.hypothesis import length_penalty
 from manyheads.decoding.script import Script
@@ -21,7 +22,7 @@ seeds = st.integers(0, 999)
 
 @torch.no_grad()
 def forced(translator, source, ids):
-    return translator.forced([source], [[*ids, END]])[0]
+    return forced_scores(translator.model, [source], [[*ids, END]])[0]
 
 
 def twice(ids, size):

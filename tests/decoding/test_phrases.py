@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from manyheads.decoding.phrases import FOUND, Reader
 from manyheads.decoding.spelling import START, spelling_of
 from manyheads.decoding.words import appears, word_characters
-from manyheads.text.tokenizer import FIRST, BytePairs, Characters, Symbols
+from manyheads.text.bytepairs import BytePairs
+from manyheads.text.listed import Characters, Symbols
+from manyheads.text.tokenizer import FIRST
 
 MERGES = [("Ġ", "a"), ("a", "b"), ("Ġa", "b"), ("ab", "a"), ("-", "a"), ("b", "Ġ"), ("Ã", "©")]
 TOKENIZERS = [BytePairs(MERGES), Characters("ab é-"), Symbols(["a", "b", "ab", "é", "a-b"])]

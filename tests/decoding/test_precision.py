@@ -105,15 +105,38 @@ def test_the_command_counts_them_and_writes_json(large, tmp_path, capsys):
     options = ("--device", "cpu", "--json", "--precision", "fp16")
     assert status("translate", str(large / "runs over"), str(tmp_path / "in"), *options) == 0
     out, err = capsys.readouterr()
-
-    def refuse(constant):
-        raise AssertionError(constant)
-
-    found = [json.loads(line, parse_constant=refuse) for line in out.splitlines()]
+    found = [strict_json(line) for line in out.splitlines()]
     assert [one["score"] is None for one in found] == [False, True, True]
     assert [one["truncated"] for one in found] == [True, False, False]
     said = "2 lines with numbers that are not finite, left blank or without a part"
     assert f"{said} (--precision bf16 or fp32 holds larger ones)" in err.splitlines()
+
+
+def strict_json(text):
+    """NaN is none."""
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_scores_and_comparisons_count_them_too(large, tmp_path, capsys, as_json):
+    """A line that is there twice counts twice."""
+    (tmp_path / "pairs.tsv").write_text("cab\tbad\né\tbad\né\tcab\n")
+    model = str(large / "runs over")
+    options = ("--data", str(tmp_path / "pairs.tsv"), "--device", "cpu", "--precision", "fp16", *["--json"] * as_json)
+    for words, counted, of in (
+        (("evaluate", model), 2, [""]),
+        (("compare", model, model), [2, 2], [f" of {model}", f" of {model} (2)"]),
+    ):
+        assert status(*words, *options) == 0
+        out, err = capsys.readouterr()
+        said = "with numbers that are not finite, left blank or without a part (--precision bf16 or fp32 holds larger ones)"
+        assert [line for line in err.splitlines() if "finite" in line] == [f"2 lines{one} {said}" for one in of]
+        if as_json:
+            assert strict_json(out)["not_finite"] == counted
 
 
 def test_figures_are_those_of_full_precision_unless_said(tmp_path):

@@ -491,7 +491,7 @@ def test_a_translator_takes_it_where_it_applies(monkeypatch):
     translator, lines = build_translator(), ["ab cab", "e", "é a", "fed a cab"]
     options = [{}, {"beam": 1}, {"beam": 3, "n_best": 3}, {"sample": True}, {"no_repeat": 1}]
     plain = [list(translator.translate(lines, translator.search(**one))) for one in options]
-    monkeypatch.setattr("manyheads.decoding.translator.applies", lambda *_: True)
+    monkeypatch.setattr("manyheads.decoding.searching.applies", lambda *_: True)
     there = [list(translator.translate(lines, translator.search(**one))) for one in options]
     for ours, theirs in zip(chain(*there), chain(*plain), strict=True):
         assert len(ours.n_best) == len(theirs.n_best)
@@ -509,7 +509,7 @@ def test_a_validation_gives_its_rooms_back(monkeypatch):
     """… also one that fails: training goes on, and needs the memory."""
     translator, task = build_translator(), Task.__new__(Task)
     task.recipe, task.vocabulary, task.held_out = translator.recipe, translator.vocabulary, {"dev": [("ab cab", "e")]}
-    monkeypatch.setattr("manyheads.decoding.translator.applies", lambda *_: True)
+    monkeypatch.setattr("manyheads.decoding.searching.applies", lambda *_: True)
     translator("ab cab")
     before = rooms_of(translator.model)
     assert before.kept

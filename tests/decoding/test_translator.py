@@ -6,10 +6,14 @@ from dataclasses import replace
 import pytest
 import torch
 
+from decoding.untrained import search_ids
 from manyheads import OptionError, Transformer, TransformerConfig
+from manyheads.decoding.forced import forced
 from manyheads.decoding.translator import Translator
 from manyheads.recipe import DataConfig, DecodeConfig, Recipe
-from manyheads.text.tokenizer import BEGIN, END, BytePairs, Characters
+from manyheads.text.bytepairs import BytePairs
+from manyheads.text.listed import Characters
+from manyheads.text.tokenizer import BEGIN, END
 from manyheads.text.vocabulary import Vocabulary
 
 MODEL = TransformerConfig(width=16, layers=1, heads=2, feedforward=32, dropout=0.0, tie="none", norm="pre")
@@ -150,8 +154,7 @@ def test_a_short_table_of_learned_positions_is_enough(length, beam):
     assert long.parts >= len(lines[0].replace(" ", "")) / max(1, length - 1)
     assert odd.parts in (2, 3)
     assert short.parts == 1
-    with torch.no_grad():
-        (found,) = translator.search_batch([[END]], [0], translator.search(beam=beam, max_extra=100))
+    (found,) = search_ids(translator, [[END]], translator.search(beam=beam, max_extra=100))
     assert all(len(h.ids) <= length for h in found)
     (score,) = translator.score([("a bad cafe", "a deaf bee")])
     assert (score.tokens, score.truncated) == (length, True)
@@ -174,8 +177,7 @@ def test_what_the_bound_cut_off_says_so(beam):
     assert one.truncated
     assert many.truncated
     assert many.parts > 1
-    with torch.no_grad():
-        (found,) = translator.search_batch([[7, 8, 9, END]], [0], search)
+    (found,) = search_ids(translator, [[7, 8, 9, END]], search)
     assert [len(h.ids) for h in found] == [2 * 4 + 3] * beam
     say(translator, END, 100)
     assert not any(one.truncated for one in translator.translate(["bee", "a" * 200], search))
@@ -272,11 +274,10 @@ def test_a_hypothesis_is_as_likely_as_its_forced_score(beam):
     checked = 0
     for line in ["a bad cafe", "bee", "dad fed a deaf bee", "cab", "face"]:
         (source,) = translator.read([line])
-        with torch.no_grad():
-            (found,) = translator.search_batch(source, [0], translator.search(beam=beam))
+        (found,) = search_ids(translator, source, translator.search(beam=beam))
         for h in found:
             with torch.no_grad():
-                (score,) = translator.forced(source, [[*h.ids, END] if h.finished else h.ids])
+                (score,) = forced(translator.model, source, [[*h.ids, END] if h.finished else h.ids])
             assert h.log_probability == pytest.approx(score, abs=1e-3)
             checked += 1
     assert checked >= 5

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from decoding.untrained import build
 from manyheads import InputError, OptionError
+from manyheads.decoding import translator as translators
 from manyheads.decoding.glossary import Glossary
 from manyheads.decoding.repetition import looped
+from manyheads.decoding.searching import search_all
 from manyheads.decoding.wishes import Wishes
 
 LINES = ["a bad cafe", "bee", "dad fed a deaf bee", "cab", "face a facade", "a"]
@@ -137,9 +139,9 @@ def test_lengths_are_within_their_bounds(kind, seed, least, more, search):
 def searched(translator, ends=False, **options):
     """The ids of what is found for LINES."""
     found, search = [], translator.search(**options)
-    search_batch = translator.search_batch
-    translator.search_batch = lambda *given: found.extend(outputs := search_batch(*given)) or outputs
-    list(translator.translate(LINES, search))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(translators, "search_all", lambda *given: found.extend(outputs := search_all(*given)) or outputs)
+        list(translator.translate(LINES, search))
     hypotheses = [h for outputs in found for h in outputs]
     assert len(hypotheses) >= len(LINES)
     return [(h.ids, h.finished) for h in hypotheses] if ends else [h.ids for h in hypotheses]

@@ -3,9 +3,12 @@
 import torch
 
 from manyheads import Transformer, TransformerConfig
+from manyheads.decoding.searching import search_all
 from manyheads.decoding.translator import Translator
 from manyheads.recipe import DataConfig, DecodeConfig, Recipe
-from manyheads.text.tokenizer import END, BytePairs, Characters, Symbols
+from manyheads.text.bytepairs import BytePairs
+from manyheads.text.listed import Characters, Symbols
+from manyheads.text.tokenizer import END
 from manyheads.text.vocabulary import Vocabulary
 
 MODEL = TransformerConfig(width=16, layers=1, heads=2, feedforward=32, dropout=0.0, tie="none", norm="pre")
@@ -34,3 +37,8 @@ def favour(translator, text, by=60.0):
     for name in ("step", "forward"):
         plain = getattr(model, name)
         setattr(model, name, lambda *given, plain=plain: plain(*given) + liked)
+
+
+def search_ids(translator, sources, search):
+    """The hypotheses of ids that nobody wishes anything for."""
+    return search_all(translator.model, sources, range(len(sources)), [None] * len(sources), search, translator.longest)

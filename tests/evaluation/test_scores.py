@@ -5,7 +5,7 @@ import json
 import pytest
 import sacrebleu
 
-from manyheads.decoding.translator import ForcedScore
+from manyheads.decoding.translation import ForcedScore
 from manyheads.evaluation.rates import mean_loss, perplexity
 from manyheads.evaluation.scores import score_outputs
 
@@ -50,7 +50,8 @@ def test_an_object_for_json():
     scores.perplexity, scores.seconds, scores.left_out = 1.23456789, 0.98765, 3
     found = json.loads(json.dumps(scores.as_object()))
     assert list(found) == [
-        "bleu", "chrf", "perplexity", "exact", "wer", "per", "signature", "chrf_signature", "lines", "left_out", "precision", "seconds",
+        "bleu", "chrf", "perplexity", "exact", "wer", "per", "signature", "chrf_signature", "lines", "left_out", "not_finite",
+        "precision", "seconds",
     ]  # fmt: skip
     assert (found["perplexity"], found["seconds"], found["left_out"]) == (1.2346, 0.988, 3)
     assert (found["exact"], found["wer"], found["per"]) == (50, 50, 33.3333)

@@ -11,7 +11,8 @@ pytest.importorskip("triton")
 
 from manyheads import Transformer, TransformerConfig
 from manyheads.nn import Packed, add_norm
-from manyheads.nn.blocks import streams
+from manyheads.nn.blocks import Encoder, streams
+from manyheads.nn.norms import make_norm
 from manyheads.nn.stream import begin
 
 pytestmark = pytest.mark.plain
@@ -173,6 +174,15 @@ def test_what_is_dropped_is_decided_by_the_default_generator():
 def test_stacks_that_cannot_are_left_alone(options):
     one, other = (learn(way, 0.2, **options) for way in ("plain", "stream"))
     assert torch.equal(one[0], other[0])
+
+
+@pytest.mark.parametrize(("width", "dtype", "can"), [
+    (8192, torch.float32, True), (8194, torch.float32, False), (8, torch.bfloat16, True), (8, torch.float64, False)
+])  # fmt: skip
+def test_rows_that_do_not_suit_the_kernel_are_left_to_pytorch(width, dtype, can):
+    stack = Encoder([], make_norm("layer", width, EPS, inner=True)).to(DEVICE, dtype)
+    with streams(stack):
+        assert (stack.begin is begin) == can
 
 
 def test_afterwards_a_stack_is_plain_again():

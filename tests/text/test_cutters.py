@@ -15,7 +15,8 @@ from manyheads.modelfolder import bundled
 from manyheads.text.cutters import Cutters, employed
 from manyheads.text.dropout import MergeDropout, Recut
 from manyheads.text.shards import Sequences, sequence_writer
-from manyheads.text.tokenizer import train_tokenizer
+from manyheads.text.vocabulary import train_tokenizer
+from noise import make_noisy, patience
 
 with gzip.open(bundled("tatoeba/dev.tsv.gz"), "rt", encoding="utf-8") as file:
     LINES = [line.split("\t")[0] for line in file]
@@ -78,7 +79,18 @@ def test_a_process_that_dies_is_heard_of(recut, hire):
 def test_what_went_wrong_is_said(recut, hire):
     recut.cut = hire(1)
     with pytest.raises(TrainingError, match="ended with 1: IndexError"):
-        recut.cut(np.array([10**9]), 0)
+        recut.cut(np.array([10**9]), 0)()
+
+
+def test_one_that_says_much_is_not_stopped_by_it(recut, hire, tmp_path, monkeypatch):
+    rows = np.arange(200)
+    expected = recut.rows(rows, 1).ids
+    make_noisy(tmp_path, monkeypatch)
+    recut.cut = hire(2)
+    with patience(60):
+        assert np.array_equal(recut.rows(rows, 1).ids, expected)
+    with pytest.raises(TrainingError, match="ended with 1: IndexError"), patience(60):
+        recut.cut(np.array([10**9]), 0)()
 
 
 def test_none_is_left_when_the_parent_is_killed(recut, tmp_path):
@@ -93,7 +105,7 @@ import numpy as np
 from manyheads.text.cutters import Cutters
 from manyheads.text.dropout import MergeDropout
 from manyheads.text.shards import Sequences
-from manyheads.text.tokenizer import BytePairs
+from manyheads.text.bytepairs import BytePairs
 merges = Path({str(tmp_path / "tokenizer.json")!r}).read_text(encoding="utf-8").split("\\n")
 tokenizer = BytePairs(tuple(merge.split(" ")) for merge in merges)
 stored = Sequences(Path({str(recut.stored.path)!r}), tokenizer.size)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from manyheads.modelfolder import bundled
 from manyheads.text.dropout import NONE, MergeDropout, Ranks, Recut, mixed
 from manyheads.text.shards import Sequences, sequence_writer
-from manyheads.text.tokenizer import FIRST, train_tokenizer
-from manyheads.text.vocabulary import Vocabulary
+from manyheads.text.tokenizer import FIRST
+from manyheads.text.vocabulary import Vocabulary, train_tokenizer
 
 with gzip.open(bundled("tatoeba/dev.tsv.gz"), "rt", encoding="utf-8") as file:
     LINES = [line.split("\t")[0] for line in file]

@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 import threading
 from contextlib import suppress
@@ -24,6 +23,7 @@ from manyheads.text.parallel import (
     read_ready,
 )
 from manyheads.text.vocabulary import train_vocabulary
+from noise import make_noisy, patience
 
 learn = partial(train_vocabulary, ("characters", "symbols"), size=300, joint=False)
 VOCABULARY = learn(lambda: ["wort"], lambda: ["word"])
@@ -235,15 +235,22 @@ def test_several_processes_make_the_same_ids(tmp_path, write, many_processes, mo
 
 
 def test_a_process_that_dies_or_finds_the_disk_full_fails_the_whole(tmp_path, write, many_processes, monkeypatch):
-    monkeypatch.setattr("manyheads.text.encoding.VOCABULARY", "not-there.json")
-    real = subprocess.Popen
-    monkeypatch.setattr(subprocess, "Popen", lambda *_, **options: real(["false"], **options))
+    monkeypatch.setattr(sys, "executable", "false")
     with pytest.raises(TrainingError, match="a process that cut sentences into pieces ended with 1"):
         prepare(tmp_path / "data", [write(lines(40))])
-    full = [sys.executable, "-c", 'print(\'{"errno": 28, "strerror": "No space left on device"}\')']
-    monkeypatch.setattr(subprocess, "Popen", lambda *_, **options: real(full, **options))
+    full = tmp_path / "full"
+    full.write_text("""#!/bin/sh\necho '{"errno": 28, "strerror": "No space left on device"}'\n""")
+    full.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(full))
     with pytest.raises(SaveError, match="No space left on device"):
         prepare(tmp_path / "data", [write(lines(40))])
     monkeypatch.undo()
     assert prepare(tmp_path / "data", [write(lines(40))])[1]
     assert not any((tmp_path / "data").glob("spool*"))
+
+
+def test_processes_that_say_much_are_not_stopped_by_it(tmp_path, write, many_processes, monkeypatch):
+    _, expected = prepare(tmp_path / "quiet", [write(lines(40))])
+    make_noisy(tmp_path, monkeypatch)
+    with patience(60):
+        assert prepare(tmp_path / "noisy", [write(lines(40))])[1] == expected

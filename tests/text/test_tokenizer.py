@@ -12,8 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from manyheads.errors import InputError, OptionError
-from manyheads.text.tokenizer import FIRST, Tokenizer, train_tokenizer
-from manyheads.text.vocabulary import Vocabulary, train_vocabulary
+from manyheads.text.tokenizer import FIRST, Tokenizer
+from manyheads.text.vocabulary import Vocabulary, train_tokenizer, train_vocabulary
 
 CORPUS = [
     "the cat sat on the mat ,  the dog did not .",
@@ -73,7 +73,7 @@ def test_words_that_are_remembered_are_cut_as_in_their_text(text):
 
 
 def test_more_words_than_are_remembered(monkeypatch):
-    monkeypatch.setattr("manyheads.text.tokenizer.MOST_KNOWN", 5)
+    monkeypatch.setattr("manyheads.text.bytepairs.MOST_KNOWN", 5)
     pairs = train_tokenizer("bpe", CORPUS, 400)
     texts = [f"{line} {n}" for n, line in enumerate(CORPUS)]
     assert [pairs.decode(ids) for ids in pairs.encode(texts) + pairs.encode(texts)] == texts * 2

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyheads.text.tokenizer import FIRST, BytePairs, Characters, Symbols
+from manyheads.text.bytepairs import BytePairs
+from manyheads.text.listed import Characters, Symbols
+from manyheads.text.tokenizer import FIRST
 from manyheads.text.units import letter_words, move_units
 
 PAIRS = BytePairs([("Ġ", "a"), ("b", "c"), ("Ġa", "bc"), ("Ġ", "Ġ")])

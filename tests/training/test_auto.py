@@ -4,6 +4,7 @@ import gzip
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,12 @@ from training.corpus import write_pairs
 def test_the_recipe_grows_with_the_pairs(pairs, name):
     assert auto.recipe_name(pairs) == name
     assert load_recipe(name)
+
+
+def test_the_guide_names_the_numbers():
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "train.md").read_text(encoding="utf-8")
+    numbers = ", ".join(f"below {most:,} `{name}`" for most, name in auto.SIZES)
+    assert f"{numbers}, else `{auto.LARGEST}`" in " ".join(guide.split())
 
 
 TMX = """<tmx version="1.4"><header/><body>{}</body></tmx>"""

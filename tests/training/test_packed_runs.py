@@ -96,13 +96,46 @@ def test_packed_or_padded_an_update_is_the_same(tmp_path, data, parts):
         torch.testing.assert_close(packed.double(), padded.double(), rtol=1e-5, atol=1e-7)
 
 
-def test_sentences_that_are_cut_anew_still_fit(tmp_path, data):
-    """BPE-dropout makes them longer than planned: the last ones of a pack stay as they are stored."""
+@pytest.fixture
+def cut_anew(tmp_path, data):
+    """A task with BPE-dropout."""
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"ab abc abcd {'abcde ' * (n % 5)}{n}\tde def defg {n}\n" for n in range(300)))
     changes = {"data.tokenizer": "bpe", "data.bpe_dropout": 0.5, "train.tokens": 200}
-    task, _ = prepare(tmp_path / "data", (str(pairs), data[1]), **changes)
+    return prepare(tmp_path / "data", (str(pairs), data[1]), **changes)[0]
+
+
+def test_sentences_that_are_cut_anew_still_fit(cut_anew):
+    """BPE-dropout makes them longer than planned: the last ones of a pack stay as they are stored."""
+    task = cut_anew
     for step in range(2 * task.batches_per_epoch):
         pack = task.packs(step).parts[0]
         assert pack.source_offsets[len(task.plan.rows(step)[0])] <= len(pack.source)
         assert (pack.labels == 2).sum() == len(task.plan.rows(step)[0])
+
+
+@pytest.mark.parametrize("packs", [0, 2])
+def test_processes_cut_both_sides_at_the_same_time_and_as_we_do(cut_anew, monkeypatch, packs):
+    cut_anew.arrange(packs)
+    make = cut_anew.packs if packs else cut_anew.batch
+    expected = [make(step) for step in range(3)]
+    monkeypatch.setattr("manyheads.text.cutters.cores", lambda: 4)
+    events = []
+
+    def noted(side, cut):
+        def begin(rows, epoch):
+            later = cut(rows, epoch)
+            events.append(f"{side} begins")
+            return lambda: events.append(f"{side} is waited for") or later()
+
+        return begin
+
+    with cut_anew.hastened():
+        cut_anew.sources.cut = noted("source", cut_anew.sources.cut)
+        cut_anew.targets.cut = noted("target", cut_anew.targets.cut)
+        found = [make(step) for step in range(3)]
+    once = ["source begins", "target begins", "source is waited for", "target is waited for"]
+    assert events == 3 * max(1, packs) * once
+    for one, other in zip(found, expected, strict=True):
+        for mine, theirs in zip(one.split(1), other.split(1), strict=True):
+            assert all(map(torch.equal, mine.tensors(), theirs.tensors()))

@@ -8,8 +8,7 @@ import numpy as np
 from manyheads.checking.examiner import Verdicts
 from manyheads.checking.sample import Sample
 from manyheads.text.rows import Pair
-from manyheads.text.tokenizer import train_tokenizer
-from manyheads.text.vocabulary import Vocabulary
+from manyheads.text.vocabulary import Vocabulary, train_tokenizer
 
 __all__ = ["Pieces", "Ratio"]
 

@@ -4,16 +4,16 @@ import json
 import sys
 from typing import Any
 
-from manyheads.cli.options import AlignHead, Device, Files, Json, SourceName, TargetName, say
+from manyheads.cli.options import AlignHead, Data, Device, Json, Model, SourceName, TargetName, say
 
 __all__ = ["align", "choose_reading"]
 
 
 def align(
-    model: str,
+    model: Model,
     /,
     *,
-    data: Files,
+    data: Data,
     source: SourceName = None,
     target: TargetName = None,
     align_head: AlignHead = None,
@@ -32,16 +32,8 @@ def align(
 
     Parameters
     ----------
-    model
-        A run folder, or a bundled model: de-en.
-    data
-        A file of pairs (TSV, JSONL, TMX, PO), or a source file and a target file.
-    align_head
-        The attention to read: LAYER or LAYER.HEAD, from 0 (default: what the recipe says, which training has found).
     as_json
         One JSON object a line: alignment, align_head.
-    device
-        auto (a GPU if there is one), cpu, cuda, cuda:1.
     """
     from manyheads.decoding.api import align as align_pairs
     from manyheads.decoding.translator import Translator

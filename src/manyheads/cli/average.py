@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from manyheads.cli.options import Device, Files, Whole
+from manyheads.cli.options import Files, Whole
 
 __all__ = ["average"]
 
@@ -17,7 +17,7 @@ def average(
     weights: Annotated[tuple[float, ...], Parameter(consume_multiple=True, negative=(), show_default=False)] = (),
     greedy: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     data: Files = (),
-    device: Device = "auto",
+    device: str = "auto",
 ) -> None:
     """Write the mean of several models, or of the last checkpoints of a run, as a model.
 

@@ -6,7 +6,19 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from manyheads.cli.options import Device, Files, Json, Out, Precision, SourceName, TargetName, Whole, say
+from manyheads.cli.options import (
+    NOT_FINITE,
+    Beam,
+    Data,
+    Device,
+    Json,
+    LengthPenalty,
+    Out,
+    Precision,
+    SourceName,
+    TargetName,
+    say,
+)
 from manyheads.errors import OptionError
 
 __all__ = ["compare"]
@@ -16,12 +28,12 @@ NAMES = {"bleu": "BLEU", "chrf": "chrF", "wer": "word errors", "per": "phone err
 
 def compare(
     *models: str,
-    data: Files,
+    data: Data,
     source: SourceName = None,
     target: TargetName = None,
     test: str = "bootstrap",
-    beam: Whole | None = None,
-    length_penalty: float | None = None,
+    beam: Beam = None,
+    length_penalty: LengthPenalty = None,
     as_json: Json = False,
     device: Device = "auto",
     precision: Precision = "fp32",
@@ -40,18 +52,11 @@ def compare(
     ----------
     models
         Run folders, or bundled models: de-en. All are compared with the first.
-    data
-        A file of pairs (TSV, JSONL, TMX, PO), or a source file and a target file.
     test
         bootstrap (paired bootstrap resampling) or randomisation (approximate randomisation).
-    beam
-        Hypotheses kept at each step, 1 = greedy (default: what each recipe says).
-    length_penalty
-        The exponent α of the length penalty (default: what each recipe says).
     as_json
-        One JSON object: models, metrics (score, interval, p), signatures, differences, lines, left_out, precision.
-    device
-        auto (a GPU if there is one), cpu, cuda, cuda:1.
+        One JSON object: models, metrics (score, interval, p), signatures, differences, lines, left_out, not_finite (lines
+        of each model), precision.
     """
     if len(models) < 2:
         raise OptionError(f"a comparison is of two models or more, got {len(models)}")
@@ -62,9 +67,11 @@ def compare(
     found = compare_models(models, data, test=test, **names, **{k: v for k, v in given.items() if v is not None})
     if as_json:
         print(json.dumps(found.as_object(), ensure_ascii=False))  # noqa: T201
-        return
-    show(found)
-    say(found.left_out, "blank on one side or too long, left out")
+    else:
+        show(found)
+        say(found.left_out, "blank on one side or too long, left out")
+    for name, count in zip(found.models, found.not_finite, strict=True):
+        say(count, f"of {name} {NOT_FINITE}")
 
 
 def show(found: Any) -> None:

@@ -6,31 +6,36 @@ from typing import Any
 from rich.table import Table
 
 from manyheads.cli.options import (
+    NOT_FINITE,
+    Beam,
+    Data,
     Device,
-    Files,
     Json,
-    Models,
+    LengthPenalty,
+    Model,
+    Others,
     Out,
     Precision,
     SourceName,
     TargetName,
-    Whole,
+    finite,
     load_models,
+    say,
 )
 
 __all__ = ["evaluate"]
 
 
 def evaluate(
-    model: str,
+    model: Model,
     /,
     *,
-    data: Files,
+    data: Data,
     source: SourceName = None,
     target: TargetName = None,
-    beam: Whole | None = None,
-    length_penalty: float | None = None,
-    others: Models = (),
+    beam: Beam = None,
+    length_penalty: LengthPenalty = None,
+    others: Others = (),
     as_json: Json = False,
     device: Device = "auto",
     precision: Precision = "fp32",
@@ -44,20 +49,9 @@ def evaluate(
 
     Parameters
     ----------
-    model
-        A run folder, or a bundled model: de-en.
-    data
-        A file of pairs (TSV, JSONL, TMX, PO), or a source file and a target file.
-    beam
-        Hypotheses kept at each step, 1 = greedy (default: what the recipe says).
-    length_penalty
-        The exponent α of the length penalty (default: what the recipe says).
-    others
-        More models, run folders: each token is chosen by the mean of all models' probabilities.
     as_json
-        One JSON object: bleu, chrf, perplexity, exact, signature, lines, precision, seconds (and wer, per of phones).
-    device
-        auto (a GPU if there is one), cpu, cuda, cuda:1.
+        One JSON object: bleu, chrf, perplexity (null if it is not finite), exact, signature, lines, left_out, not_finite (lines),
+        precision, seconds (and wer, per of phones).
     """
     from manyheads.evaluation.api import evaluate as evaluate_model
 
@@ -65,9 +59,15 @@ def evaluate(
     options: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
     scores = evaluate_model(load_models(model, others, device, precision).naming(source, target), data, **options)
     if as_json:
-        print(json.dumps(scores.as_object()))  # noqa: T201
-        return
+        found = scores.as_object()
+        print(json.dumps(found | {"perplexity": finite(found["perplexity"])}))  # noqa: T201
+    else:
+        show(scores.as_object())
+    say(scores.not_finite, NOT_FINITE)
+
+
+def show(scores: dict[str, Any]) -> None:
     table = Table(box=None, pad_edge=False, show_header=False)
-    for name, value in scores.as_object().items():
+    for name, value in scores.items():
         table.add_row(name, f"{value:,.2f}" if isinstance(value, float) else f"{value}")
     Out().print(table)

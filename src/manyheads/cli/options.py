@@ -9,12 +9,17 @@ from cyclopts import Parameter, Token
 from rich.console import Console
 
 __all__ = [
+    "NOT_FINITE",
     "AlignHead",
+    "Beam",
+    "Data",
     "Device",
     "File",
     "Files",
     "Json",
-    "Models",
+    "LengthPenalty",
+    "Model",
+    "Others",
     "Out",
     "Precision",
     "Settings",
@@ -38,17 +43,46 @@ File = Annotated[str, Parameter(allow_leading_hyphen=True)]  # "-" is standard i
 Files = Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=(), show_default=False)]
 Settings = Annotated[tuple[str, ...], Parameter(name="--set", negative=(), consume_multiple=True, show_default=False)]
 Json = Annotated[bool, Parameter(name="--json", negative=(), show_default=False)]
-AlignHead = Annotated[str | None, Parameter(name="--align-head", show_default=False)]
-Models = Annotated[tuple[str, ...], Parameter(name="--with", consume_multiple=True, negative=(), show_default=False)]
+AlignHead = Annotated[
+    str | None,
+    Parameter(
+        name="--align-head",
+        show_default=False,
+        help="The attention to read: LAYER or LAYER.HEAD, from 0 (default: what the recipe says, which training has found).",
+    ),
+]
+Model = Annotated[str, Parameter(help="A run folder, or a bundled model: de-en.")]
+Others = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--with",
+        consume_multiple=True,
+        negative=(),
+        show_default=False,
+        help="More models, run folders: each token is chosen by the mean of all models' probabilities.",
+    ),
+]
+Data = Annotated[Files, Parameter(help="A file of pairs (TSV, JSONL, TMX, PO), or a source file and a target file.")]
+Beam = Annotated[
+    Whole | None, Parameter(help="Hypotheses kept at each step, 1 = greedy (default: what a model's recipe says).")
+]
+LengthPenalty = Annotated[
+    float | None, Parameter(help="The exponent α of the length penalty (default: what a model's recipe says).")
+]
 SourceName = Annotated[
     str | None,
     Parameter(help="What the source is called in JSONL (a key), TMX and PO (a language); default: as the recipe says."),
 ]
 TargetName = Annotated[str | None, Parameter(help="What the target is called.")]
-Device = Annotated[str, Parameter(name="--device")]
+Device = Annotated[str, Parameter(name="--device", help="auto (a GPU if there is one), cpu, cuda, cuda:1.")]
 Precision = Annotated[
     str, Parameter(name="--precision", help="Of the weights: fp32, bf16 or fp16 (auto: fp16 on a GPU, fp32 elsewhere).")
 ]
+
+
+NOT_FINITE = (
+    "with numbers that are not finite, left blank or without a part (--precision bf16 or fp32 holds larger ones)"
+)
 
 
 class Out(Console):

@@ -2,16 +2,16 @@
 
 import json
 
-from manyheads.cli.options import Device, Files, Json, SourceName, TargetName, finite, say
+from manyheads.cli.options import Data, Device, Json, Model, SourceName, TargetName, finite, say
 
 __all__ = ["score"]
 
 
 def score(
-    model: str,
+    model: Model,
     /,
     *,
-    data: Files,
+    data: Data,
     source: SourceName = None,
     target: TargetName = None,
     as_json: Json = False,
@@ -26,14 +26,8 @@ def score(
 
     Parameters
     ----------
-    model
-        A run folder, or a bundled model: de-en.
-    data
-        A file of pairs (TSV, JSONL, TMX, PO), or a source file and a target file.
     as_json
         One JSON object a line: log_probability, tokens.
-    device
-        auto (a GPU if there is one), cpu, cuda, cuda:1.
     """
     from manyheads.decoding.translator import Translator
     from manyheads.evaluation.api import score as score_pairs

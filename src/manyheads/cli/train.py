@@ -54,8 +54,6 @@ def train(
         Go on with the run in --out, if there is one: the same command, with --resume.
     data_changed
         With --resume: go on although the data is not what the run began with.
-    device
-        auto (a GPU if there is one), cpu, cuda, cuda:1.
     """
     from manyheads.training.api import train as train_model
 

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -13,7 +14,22 @@ from cyclopts import Parameter
 
 from manyheads.cli.align import choose_reading
 from manyheads.cli.control import NO_CONTROL, Control, search_options, wishes_of_lines
-from manyheads.cli.options import AlignHead, Device, File, Json, Models, Precision, Whole, finite, load_models, say
+from manyheads.cli.options import (
+    NOT_FINITE,
+    AlignHead,
+    Beam,
+    Device,
+    File,
+    Json,
+    LengthPenalty,
+    Model,
+    Others,
+    Precision,
+    Whole,
+    finite,
+    load_models,
+    say,
+)
 from manyheads.decoding.links import moses
 from manyheads.errors import OptionError, SaveError
 
@@ -21,15 +37,24 @@ __all__ = ["translate"]
 
 Switch = Annotated[bool, Parameter(negative=(), show_default=False)]
 
+ODD = {
+    "parts": "too long for one pass, translated in parts",
+    "truncated": "cut off at the bound on the length (--max-length, decode.max_ratio, decode.max_extra)",
+    "looped": "ending with the same few pieces again and again (--no-repeat 4 forbids that)",
+    "not finite": NOT_FINITE,
+    "unmet": "without something that was wished for: no room, or at odds with another wish (--json names it)",
+}
+"""What may be the matter with a translation. Such lines are counted."""
+
 
 def translate(
-    model: str,
+    model: Model,
     /,
     input: File = "-",  # noqa: A002
     *,
     output: File = "-",
-    beam: Whole | None = None,
-    length_penalty: float | None = None,
+    beam: Beam = None,
+    length_penalty: LengthPenalty = None,
     n_best: Whole = 1,
     sample: Switch = False,
     temperature: float | None = None,
@@ -37,7 +62,7 @@ def translate(
     top_p: float | None = None,
     seed: Whole = 1,
     mbr: Whole | None = None,
-    others: Models = (),
+    others: Others = (),
     align: Switch = False,
     align_head: AlignHead = None,
     batch: Whole = 64,
@@ -55,16 +80,10 @@ def translate(
 
     Parameters
     ----------
-    model
-        A run folder, or a bundled model: de-en.
     input
         A file, plain, gzip or zstd; - is standard input, which is answered line by line if someone types it.
     output
         A file, packed if its name ends with .gz or .zst; - is standard output.
-    beam
-        Hypotheses kept at each step, 1 = greedy (default: what the recipe says).
-    length_penalty
-        The exponent α of the length penalty (default: what the recipe says).
     n_best
         Alternatives a line. With more than one, a line is: number TAB rank TAB score TAB text.
     sample
@@ -79,19 +98,13 @@ def translate(
         Of the draws; the same seed gives the same lines, whatever the batch.
     mbr
         Draw so many samples a line and give the one that is most like the others: the highest mean chrF (minimum Bayes risk).
-    others
-        More models, run folders: each token is chosen by the mean of all models' probabilities.
     align
         Say which words belong together: text TAB 0-0 1-2 2-1 (source word - target word, from 0).
-    align_head
-        The attention to read: LAYER or LAYER.HEAD, from 0 (default: what the recipe says, which training has found).
     batch
         Lines computed together.
     as_json
         One JSON object a line: translation, score (null if it is not finite), truncated, parts, looped, and n_best, alignment
         and unmet if asked for.
-    device
-        auto (a GPU if there is one), cpu, cuda, cuda:1.
     """
     options = {
         "beam": beam, "length_penalty": length_penalty, "n_best": n_best, "sample": sample or mbr is not None,
@@ -109,8 +122,8 @@ def translate(
 def run(
     translator: Any, search: Any, source: str, output: str, wishes: Any, as_json: bool, mbr: int | None, reading: Any
 ) -> None:
+    from manyheads.decoding.batching import CHUNK
     from manyheads.decoding.bayes import translate_by_agreement
-    from manyheads.decoding.translator import CHUNK, Translation
     from manyheads.text.lines import read_texts
 
     chunk = 1 if source == "-" and sys.stdin.isatty() else CHUNK  # whoever types waits for an answer
@@ -121,29 +134,31 @@ def run(
         if mbr is None
         else translate_by_agreement(translator, lines, mbr, search, **how)
     )
-
-    def show(number: int, line: Translation) -> str:
-        if as_json:
-            return json.dumps(as_object(line, search.outputs, reading, wished=bool(wishes)), ensure_ascii=False)
-        if search.outputs == 1:
-            return line.text + aligned(line.n_best[0])
-        ranked = enumerate(line.n_best, 1)
-        return "\n".join(f"{number}\t{rank}\t{one.score:.4f}\t{one.text}{aligned(one)}" for rank, one in ranked)
-
-    parts = truncated = looped = unmet = broken = 0
+    odd: Counter[str] = Counter()
     with open_output(output, flush=chunk == 1) as write:
         for number, line in enumerate(found, 1):
-            write(show(number, line))
-            parts, truncated = parts + (line.parts > 1), truncated + line.truncated
-            looped, unmet, broken = looped + line.looped, unmet + bool(line.unmet), broken + (not line.finite)
-    say(parts, "too long for one pass, translated in parts")
-    say(truncated, "cut off at the bound on the length (--max-length, decode.max_ratio, decode.max_extra)")
-    say(looped, "ending with the same few pieces again and again (--no-repeat 4 forbids that)")
-    say(
-        broken,
-        "with numbers that are not finite, left blank or without a part (--precision bf16 or fp32 holds larger ones)",
-    )
-    say(unmet, "without something that was wished for: no room, or at odds with another wish (--json names it)")
+            if as_json:
+                write(json.dumps(as_object(line, search.outputs, reading, wished=bool(wishes)), ensure_ascii=False))
+            else:
+                write(as_text(number, line, search.outputs))
+            odd.update(oddities(line))
+    for name, what in ODD.items():
+        say(odd[name], what)
+
+
+def oddities(line: Any) -> list[str]:
+    is_it = {
+        "parts": line.parts > 1, "truncated": line.truncated, "looped": line.looped, "not finite": not line.finite,
+        "unmet": line.unmet,
+    }  # fmt: skip
+    return [name for name, so in is_it.items() if so]
+
+
+def as_text(number: int, line: Any, n_best: int) -> str:
+    if n_best == 1:
+        return line.text + aligned(line.n_best[0])
+    ranked = enumerate(line.n_best, 1)
+    return "\n".join(f"{number}\t{rank}\t{one.score:.4f}\t{one.text}{aligned(one)}" for rank, one in ranked)
 
 
 def aligned(one: Any) -> str:

@@ -16,11 +16,25 @@ from torch import Tensor
 from manyheads.decoding.batching import batches_by_length, evaluating, pad
 from manyheads.decoding.links import Link
 from manyheads.decoding.reading import Reading
+from manyheads.decoding.textmodel import TextModel
 from manyheads.models.transformer import Transformer
 from manyheads.text.tokenizer import BEGIN
 from manyheads.text.units import Units
 
-__all__ = ["cross_weights", "link_words", "read_weights", "watch"]
+__all__ = ["align_ids", "cross_weights", "link_words", "read_weights", "watch"]
+
+
+def align_ids(
+    model: TextModel, sources: Sequence[list[int]], targets: Sequence[list[int]], reading: Reading, batch: int = 64
+) -> list[tuple[Link, ...]]:
+    """Links between the words of ids: sources with an end, targets without."""
+    found: list[tuple[Link, ...]] = [()] * len(sources)
+    for n, layers in watch(model.single, sources, targets, model.longest_aligned, batch):
+        weights = read_weights(layers, reading)
+        target, source = weights.shape
+        words = model.vocabulary.source.units(sources[n][:source]), model.vocabulary.target.units(targets[n][:target])
+        found[n] = link_words(weights, *words)
+    return found
 
 
 def cross_weights(
@@ -36,7 +50,7 @@ def cross_weights(
 
 @torch.no_grad()
 def watch(
-    model: Transformer, sources: Sequence[list[int]], targets: Sequence[list[int]], most: int, batch: int
+    model: Transformer, sources: Sequence[list[int]], targets: Sequence[list[int]], most: int, batch: int = 64
 ) -> Iterator[tuple[int, list[Float[Tensor, "H T+1 S"]]]]:
     """(number of a pair, the cross-attention of each layer) of pairs with something on both sides, in any order.
 

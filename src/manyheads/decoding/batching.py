@@ -1,15 +1,39 @@
-"""Sequences of different lengths, computed together: as equal in length as may be, padded, without dropout."""
+"""What is computed together: lines that are read at a time; of these, sequences as equal in length as may be, padded, without dropout."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from manyheads.errors import OptionError, brief
 from manyheads.text.tokenizer import PADDING
 
-__all__ = ["batches_by_length", "evaluating", "pad"]
+__all__ = ["CHUNK", "CHUNK_CHARACTERS", "batches_by_length", "blocks", "checked_text", "evaluating", "pad"]
+
+CHUNK, CHUNK_CHARACTERS = 4_096, 2_000_000
+"""Lines read, sorted and translated together: memory is bounded, however long the input."""
+
+
+def blocks(lines: Iterable[str], most: int, characters: int) -> Iterator[list[str]]:
+    """Up to `most` lines at a time; fewer if they are long."""
+    block: list[str] = []
+    room = characters
+    for line in lines:
+        block.append(checked_text(line))
+        room -= len(line)
+        if len(block) == most or room <= 0:
+            yield block
+            block, room = [], characters
+    if block:
+        yield block
+
+
+def checked_text(text: str) -> str:
+    if not isinstance(text, str):
+        raise OptionError(f"what is translated must be text, got {brief(text)}")
+    return text
 
 
 @contextmanager

@@ -9,11 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from manyheads.decoding.batching import CHUNK, CHUNK_CHARACTERS, blocks
 from manyheads.decoding.chrf import pairwise_chrf
 from manyheads.decoding.control import blocks_with_wishes
 from manyheads.decoding.options import Search
 from manyheads.decoding.reading import Reading
-from manyheads.decoding.translator import CHUNK, CHUNK_CHARACTERS, Translation, Translator, blocks
+from manyheads.decoding.translation import Translation
+from manyheads.decoding.translator import Translator
 from manyheads.decoding.wishes import NO_WISHES, Wishes
 from manyheads.errors import OptionError
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int
 
-from manyheads.decoding.alignment import read_weights
+from manyheads.decoding.alignment import read_weights, watch
 from manyheads.decoding.reading import Reading, every_reading
 from manyheads.decoding.translator import Translator
 from manyheads.errors import InputError
@@ -50,7 +50,7 @@ def find_reading(translator: Translator, pairs: Sequence[Pair]) -> Reading:
     readings = every_reading(config.depth, config.heads)
     linked: list[list[np.ndarray]] = [[] for _ in readings]
     written: list[int] = []
-    for n, layers in translator.watch(sources, targets):
+    for n, layers in watch(translator.single, sources, targets, translator.longest_aligned):
         written += targets[n][: layers[0].shape[1] - 1]  # of a very long one, what was looked at
         for reading, links in zip(readings, linked, strict=True):
             links.append(np.array(sources[n])[read_weights(layers, reading).argmax(1).cpu().numpy()])

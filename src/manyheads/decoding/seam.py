@@ -14,7 +14,9 @@ import numpy as np
 from jaxtyping import Int
 
 from manyheads.decoding.spelling import Spelling
-from manyheads.text.tokenizer import BytePairs, Characters, Tokenizer
+from manyheads.text.bytepairs import BytePairs
+from manyheads.text.listed import Characters
+from manyheads.text.tokenizer import Tokenizer
 
 __all__ = ["IMPOSSIBLE", "Prefix", "Seam"]
 

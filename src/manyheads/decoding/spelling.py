@@ -15,7 +15,9 @@ import numpy as np
 from jaxtyping import Int
 
 from manyheads.errors import OptionError
-from manyheads.text.tokenizer import BYTES, FIRST, BytePairs, Characters, Listed, Symbols, Tokenizer
+from manyheads.text.bytepairs import BytePairs
+from manyheads.text.listed import Characters, Listed, Symbols
+from manyheads.text.tokenizer import BYTES, FIRST, Tokenizer
 
 __all__ = ["START", "Spelling", "spelling_of"]
 

@@ -1,10 +1,14 @@
 """What becomes of a line, and of a pair that is only scored."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from manyheads.decoding.hypothesis import Hypothesis
 from manyheads.decoding.links import Link
+from manyheads.decoding.repetition import looped
+from manyheads.decoding.segments import join_parts
 
-__all__ = ["BLANK", "Alternative", "ForcedScore", "Translation"]
+__all__ = ["BLANK", "Alternative", "ForcedScore", "Translation", "as_translation"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,26 @@ class Translation:
 
 
 BLANK = Translation((Alternative("", 0.0, 0.0),), parts=0)
+
+
+def as_translation(
+    parts: Sequence[Sequence[Hypothesis]], n_best: int, decode: Callable[[Sequence[int]], str]
+) -> Translation:
+    """The hypotheses of the parts of a line become one translation. Only a line in one part has several alternatives."""
+    if not parts:
+        return BLANK
+    best = [hypotheses[0] for hypotheses in parts]
+    found = {
+        "truncated": any(not h.finished for h in best if h.finite),
+        "looped": any(looped(h.ids) for h in best),
+        "finite": all(h.finite for h in best),
+    }
+    if len(parts) == 1:
+        alternatives = (Alternative(decode(h.ids), h.score, h.log_probability) for h in parts[0][:n_best])
+        return Translation(tuple(alternatives), **found)
+    text = join_parts(decode(h.ids) for h in best)
+    whole = Alternative(text, sum(h.score for h in best), sum(h.log_probability for h in best))
+    return Translation((whole,), parts=len(parts), **found)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ import unicodedata
 from collections.abc import Callable
 from functools import cache
 
-from manyheads.text.tokenizer import Symbols, Tokenizer
+from manyheads.text.listed import Symbols
+from manyheads.text.tokenizer import Tokenizer
 
 __all__ = ["IsWord", "appears", "word_characters"]
 

@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Iterator
-from itertools import chain, islice
 from pathlib import Path
 
-from manyheads.decoding.translator import CHUNK, ForcedScore, Translator
+from manyheads.decoding.every_pair import of_every_pair
+from manyheads.decoding.translation import ForcedScore
+from manyheads.decoding.translator import Translator
 from manyheads.evaluation.rates import mean_loss, perplexity
 from manyheads.evaluation.scores import Scores, score_outputs
-from manyheads.text.corpus import Counts, Paths, check_paths, read_every_pair
+from manyheads.text.corpus import Counts, Paths, check_paths
 from manyheads.text.parallel import read_dev
 
 __all__ = ["evaluate", "score"]
@@ -22,27 +23,24 @@ def evaluate(
     Options are those of `Search`: beam, length_penalty, … A figure is not to depend on the device: unless `precision` says
     otherwise it is that of full precision. (A Translator has a precision of its own.)
     """
-    translator = model if isinstance(model, Translator) else Translator.load(model, device, precision)
+    translator = Translator.of(model, device, precision)
     counts = Counts()
     pairs = read_dev(check_paths(data, "--data", translator.recipe.data.reading), counts)
     began = time.monotonic()
-    outputs = translator.translate_distinct([source for source, _ in pairs], translator.search(**options))
+    found = translator.translate_distinct([source for source, _ in pairs], translator.search(**options))
     seconds = time.monotonic() - began
-    scores = score_outputs(pairs, outputs, symbols=translator.vocabulary.target.kind == "symbols")
+    outputs, symbols = [one.text for one in found], translator.vocabulary.target.kind == "symbols"
+    scores = score_outputs(pairs, outputs, symbols=symbols)
+    scores.not_finite = sum(not one.finite for one in found)
     scores.seconds, scores.left_out, scores.precision = seconds, counts.left_out, translator.precision
     scores.perplexity = perplexity(mean_loss(translator.score(pairs)))
     return scores
 
 
 NO_SCORE = ForcedScore(float("nan"), 0, truncated=True)
-"""Of a pair with a line that is too long to be held in memory."""
 
 
 def score(model: str | Path | Translator, data: Paths, *, device: str = "auto") -> Iterator[ForcedScore]:
     """log P(target | source) of every pair of `data`, in order; a blank target is as likely as an end at the start."""
-    translator = model if isinstance(model, Translator) else Translator.load(model, device, "fp32")
-    corpora = check_paths(data, "--data", translator.recipe.data.reading)
-    pairs = chain.from_iterable(read_every_pair(corpus, Counts()) for corpus in corpora)
-    while block := list(islice(pairs, CHUNK)):
-        scores = translator.score([pair or ("", "") for _, pair in block])
-        yield from (NO_SCORE if pair is None else one for one, (_, pair) in zip(scores, block, strict=True))
+    translator = Translator.of(model, device, "fp32")
+    yield from of_every_pair(translator, data, translator.score, NO_SCORE)

@@ -8,7 +8,7 @@ models do.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,7 @@ class Difference:
 @dataclass(frozen=True)
 class Comparison:
     """metrics: for each, a figure a model; signatures: how it was computed; differences: the largest first;
+    not_finite: of each model, lines whose output is blank, or lacks a part, because its numbers were not finite;
     precision: that the models computed in, one after the other if they differ."""
 
     models: list[str]
@@ -62,6 +63,7 @@ class Comparison:
     differences: list[Difference]
     lines: int
     left_out: int = 0
+    not_finite: list[int] = field(default_factory=list)
     precision: str | None = None
 
     def as_object(self) -> dict[str, Any]:
@@ -85,10 +87,9 @@ def compare(
     choose("test", test, TESTS)
     if len(models) < 2:
         raise OptionError(f"a comparison is of two models or more, got {len(models)}")
-    outputs, kinds, precisions, counts, pairs, reading = {}, set(), [], Counts(), [], None
+    outputs, kinds, precisions, broken, counts, pairs, reading = {}, set(), [], [], Counts(), [], None
     for number, model in enumerate(models, 1):  # one after the other: only one of them is in memory
-        translator = model if isinstance(model, Translator) else Translator.load(model, device, precision)
-        translator = translator.naming(source, target)
+        translator = Translator.of(model, device, precision).naming(source, target)
         if reading is None:
             reading = translator.recipe.data.reading
             pairs = read_dev(check_paths(data, "--data", reading), counts)
@@ -98,11 +99,14 @@ def compare(
             )
         name = f"model {number}" if isinstance(model, Translator) else str(model)
         name = name if name not in outputs else f"{name} ({number})"
-        outputs[name] = translator.translate_distinct([source for source, _ in pairs], translator.search(**options))
+        found = translator.translate_distinct([source for source, _ in pairs], translator.search(**options))
+        outputs[name] = [one.text for one in found]
+        broken.append(sum(not one.finite for one in found))
         kinds.add(translator.vocabulary.target.kind)
         precisions.append(translator.precision)
-    found = compare_outputs(pairs, outputs, test=test, symbols=kinds == {"symbols"}, left_out=counts.left_out)
-    return replace(found, precision=", ".join(precisions if len(set(precisions)) > 1 else precisions[:1]))
+    compared = compare_outputs(pairs, outputs, test=test, symbols=kinds == {"symbols"}, left_out=counts.left_out)
+    precision = ", ".join(precisions if len(set(precisions)) > 1 else precisions[:1])
+    return replace(compared, not_finite=broken, precision=precision)
 
 
 def compare_outputs(

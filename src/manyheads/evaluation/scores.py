@@ -16,11 +16,12 @@ __all__ = ["Scores", "score_outputs"]
 class Scores:
     """bleu and chrf as sacreBLEU gives them, with signatures; perplexity of the targets by piece; and what the task adds.
 
-    left_out   pairs that are blank on one side or too long to be a sentence
-    precision  that the model computed in, if one did
-    exact      percent of outputs that equal their target
-    wer        percent of distinct sources whose output equals none of their targets   (targets made of symbols)
-    per        percent of wrong symbols, to the nearest target                         (targets made of symbols)
+    left_out     pairs that are blank on one side or too long to be a sentence
+    not_finite   lines whose output is blank, or lacks a part, because the model's numbers were not finite
+    precision    that the model computed in, if one did
+    exact        percent of outputs that equal their target
+    wer          percent of distinct sources whose output equals none of their targets   (targets made of symbols)
+    per          percent of wrong symbols, to the nearest target                         (targets made of symbols)
     """
 
     bleu: float
@@ -32,6 +33,7 @@ class Scores:
     perplexity: float = float("nan")
     seconds: float = 0.0
     left_out: int = 0
+    not_finite: int = 0
     precision: str | None = None
     extra: dict[str, float] = field(default_factory=dict)
 
@@ -50,6 +52,7 @@ class Scores:
             **signatures,
             "lines": self.lines,
             "left_out": self.left_out,
+            "not_finite": self.not_finite,
             "precision": self.precision,
             "seconds": round(self.seconds, 3),
         }

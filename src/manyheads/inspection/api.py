@@ -114,7 +114,7 @@ def inspect(
     part      which part of a long text, counted from 1
     options   those of a search: beam, length_penalty, …
     """
-    translator = model if isinstance(model, Translator) else Translator.load(model, precision="fp32")
+    translator = Translator.of(model, "auto", "fp32")
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"an inspection needs a text to read, got {brief(text)}")
     parts = translator.read([" ".join(text.split("\n"))])[0]

@@ -14,9 +14,11 @@ from torch import Tensor
 
 from manyheads.nn.kernels import kernels
 
-__all__ = ["WIDEST", "add_norm", "half_of", "norm_backward"]
+__all__ = ["add_norm", "half_of", "norm_backward", "suits"]
 
 WIDEST = 8192
+"""Numbers of a row: a program holds all of them in registers."""
+
 FORWARD_PROGRAMS = 3168
 """Of one warp each at a width of 512: as many as the registers of a large GPU hold."""
 
@@ -42,6 +44,11 @@ def add_norm(
     """
     total, normed, _, _, seed = forward(x, y, weight, bias, eps, centred, dropout, seed, half_of(x))
     return total, normed, seed
+
+
+def suits(rows: Float[Tensor, "*batch D"]) -> bool:
+    """Whether the kernels are made for such rows, or for those that such a weight is for: not too wide, and computed in float32."""
+    return rows.shape[-1] <= WIDEST and rows.dtype != torch.float64
 
 
 def half_of(x: Tensor) -> torch.dtype:

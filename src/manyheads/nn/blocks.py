@@ -19,6 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from manyheads.errors import TensorError
+from manyheads.nn.add_norm import suits
 from manyheads.nn.cache import KeyValue, KeyValueCache
 from manyheads.nn.layout import Layout, Padded
 from manyheads.nn.multihead import MultiHeadAttention
@@ -130,11 +131,11 @@ class Stack(nn.Module):
         self.begin: Callable[[Tensor], Hidden] = unchanged
 
     def can_stream(self) -> bool:
-        """Pre-norm all along, and no sublayer is ever dropped as a whole, which the kernel does not know."""
+        """Pre-norm all along, of rows that suit the kernel; and no sublayer is ever dropped as a whole, which it does not know."""
         residuals = [module for module in self.modules() if isinstance(module, Residual)]
-        return isinstance(self.norm, INNER) and all(
-            isinstance(around, PreNorm) and isinstance(around.norm, INNER) and around.drop_path is unchanged
-            for around in residuals
+        norms = [self.norm, *(around.norm for around in residuals)]
+        return all(isinstance(norm, INNER) and suits(norm.weight) for norm in norms) and all(
+            isinstance(around, PreNorm) and around.drop_path is unchanged for around in residuals
         )
 
 

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from manyheads.errors import choose
-from manyheads.nn.add_norm import WIDEST, half_of, norm_backward
+from manyheads.nn.add_norm import half_of, norm_backward, suits
 from manyheads.nn.kernels import HAVE_TRITON
 from manyheads.nn.stream import Stream, flow
 
@@ -53,8 +53,7 @@ def fast(x: Tensor) -> bool:
         and torch.compiler.is_compiling()
         and torch.is_grad_enabled()
         and x.requires_grad
-        and x.dtype != torch.float64
-        and x.shape[-1] <= WIDEST
+        and suits(x)
     )
 
 

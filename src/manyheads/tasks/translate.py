@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from manyheads.decoding.find_reading import find_reading
 from manyheads.decoding.rooms import forget_rooms
-from manyheads.decoding.translator import ForcedScore, Translator
+from manyheads.decoding.translation import ForcedScore
+from manyheads.decoding.translator import Translator
 from manyheads.evaluation.rates import mean_loss, perplexity
 from manyheads.evaluation.scores import Scores, score_outputs
 from manyheads.modelfolder import RECIPE, TOKENIZER
@@ -29,6 +30,7 @@ from manyheads.tasks.pairs import PackedPairs, PairBatch, Pairs, Parts, pack_pai
 from manyheads.tasks.task import Sample, Say, Validation, changed_data
 from manyheads.team import ALONE, Team
 from manyheads.text.batches import BatchPlan
+from manyheads.text.bytepairs import BytePairs
 from manyheads.text.corpus import Corpus, Counts, Pair, Paths, check_paths, files_of
 from manyheads.text.cutters import employed
 from manyheads.text.dropout import MergeDropout, Recut
@@ -44,7 +46,8 @@ from manyheads.text.parallel import (
     read_ready,
 )
 from manyheads.text.shards import Rows, Sequences
-from manyheads.text.tokenizer import PADDING, BytePairs, Tokenizer
+from manyheads.text.tokenizer import PADDING, Tokenizer
+from manyheads.text.turns import Numbers
 from manyheads.text.vocabulary import Vocabulary, train_vocabulary
 
 __all__ = ["Task"]
@@ -131,11 +134,9 @@ class Task:
     def batch(self, step: int, team: Team = ALONE) -> PairBatch | Parts[PairBatch]:
         """If the plan is made of packs, their pairs, padded."""
         if isinstance(self.plan, BatchPlan):
-            rows, epoch = self.plan.rows(step), step // self.plan.batches
-            return share_of(self.sources.rows(rows, epoch), self.targets.rows(rows, epoch), team)
+            return share_of(*self.rows(self.plan.rows(step), step // self.plan.batches), team)
         if team.size > 1:  # each must compute as many parts as the others: one
-            rows, epoch = np.concatenate(self.plan.rows(step)), step // self.plan.batches
-            return share_of(self.sources.rows(rows, epoch), self.targets.rows(rows, epoch), team)
+            return share_of(*self.rows(np.concatenate(self.plan.rows(step)), step // self.plan.batches), team)
         parts = [part for pair in self.pieces(step) for part in pad_in_parts(*pair, max(self.plan.room[:2]))]
         return Parts(parts, sum(part.count for part in parts))
 
@@ -148,9 +149,16 @@ class Task:
     def pieces(self, step: int) -> Iterator[tuple[Rows, Rows]]:
         """Sources and targets of each pack of a step."""
         assert isinstance(self.plan, PackPlan)
-        room, epoch = self.plan.room, step // self.plan.batches
         for rows in self.plan.rows(step):
-            yield self.sources.rows(rows, epoch, room.source), self.targets.rows(rows, epoch, room.target)
+            yield self.rows(rows, step // self.plan.batches, *self.plan.room[:2])
+
+    def rows(
+        self, rows: Numbers, epoch: int, source_room: int | None = None, target_room: int | None = None
+    ) -> tuple[Rows, Rows]:
+        """Sources and targets. Both are begun before either is waited for: processes cut them at the same time."""
+        sources = self.sources.begin(rows, epoch, source_room)
+        targets = self.targets.begin(rows, epoch, target_room)
+        return sources(), targets()
 
     def hastened(self) -> AbstractContextManager[None]:
         return employed((self.sources, self.targets))

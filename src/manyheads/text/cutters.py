@@ -10,7 +10,6 @@ of rows and ids of pieces travel.
 
 import json
 import struct
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,11 +18,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from manyheads.errors import TrainingError
+from manyheads.text.bytepairs import BytePairs
 from manyheads.text.dropout import Ids, MergeDropout, Recut, gathered
-from manyheads.text.processes import cores, last_words, start_process
-from manyheads.text.shards import Rows, Sequences
-from manyheads.text.tokenizer import BytePairs
+from manyheads.text.processes import Process, cores, start_process
+from manyheads.text.shards import Later, Rows, Sequences
 
 __all__ = ["Cutters", "employed"]
 
@@ -44,7 +42,7 @@ class Cutters:
         }  # fmt: skip
         line = json.dumps(told).encode() + b"\n"
         # In a session of their own: Ctrl-C is for us, who still want batches until the run is saved.
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes: list[Process] = []
         try:
             for _ in range(processes):
                 self.processes.append(start_process(__name__, start_new_session=True))
@@ -53,22 +51,22 @@ class Cutters:
             self.dismiss()
             raise
 
-    def __call__(self, rows: Ids, epoch: int) -> Rows:
+    def __call__(self, rows: Ids, epoch: int) -> Later:
+        """They begin at once, and are to be waited for before they are called again."""
         busy = self.processes[: max(1, len(rows) // WORTH_SENDING)]
         for process, some in zip(busy, np.array_split(rows, len(busy)), strict=True):
             send(process, HEAD.pack(epoch, len(some)) + some.astype(np.int64).tobytes())
-        return joined([receive(process) for process in busy])
+        return lambda: joined([receive(process) for process in busy])
 
     def dismiss(self) -> None:
         for process in self.processes:
-            process.kill()
-            process.communicate()
+            process.dismiss()
 
 
 @contextmanager
 def employed(sides: Iterable[Sequences | Recut]) -> Iterator[None]:
     """While this lasts, those of the sides that are cut anew are cut by processes, if there are cores for them."""
-    processes = min(MOST, cores() // 2)  # of each side: they take turns
+    processes = min(MOST, cores() // 2)  # of each side: both are cut at the same time
     recuts = [side for side in sides if isinstance(side, Recut)] if processes > 1 else []
     with ExitStack() as stack:
         for recut in recuts:
@@ -78,25 +76,25 @@ def employed(sides: Iterable[Sequences | Recut]) -> Iterator[None]:
         yield
 
 
-def send(process: subprocess.Popen[bytes], content: bytes) -> None:
+def send(process: Process, content: bytes) -> None:
     assert process.stdin is not None
     try:
         process.stdin.write(content)
         process.stdin.flush()
     except OSError:
-        raise failure(process) from None
+        raise process.failure() from None
 
 
-def receive(process: subprocess.Popen[bytes]) -> tuple[Ids, Ids]:
+def receive(process: Process) -> tuple[Ids, Ids]:
     """(lengths, pieces)"""
     assert process.stdout is not None
     head = process.stdout.read(HEAD.size)
     if len(head) < HEAD.size:
-        raise failure(process)
+        raise process.failure()
     count, pieces = HEAD.unpack(head)
     content = process.stdout.read(4 * (count + pieces))
     if len(content) < 4 * (count + pieces):
-        raise failure(process)
+        raise process.failure()
     numbers = np.frombuffer(content, np.int32)
     return numbers[:count], numbers[count:]
 
@@ -104,14 +102,6 @@ def receive(process: subprocess.Popen[bytes]) -> tuple[Ids, Ids]:
 def joined(parts: Sequence[tuple[Ids, Ids]]) -> Rows:
     lengths = np.concatenate([lengths for lengths, _ in parts]).astype(np.int64)
     return Rows(np.concatenate([pieces for _, pieces in parts]), np.cumsum(lengths) - lengths, lengths)
-
-
-def failure(process: subprocess.Popen[bytes]) -> TrainingError:
-    process.kill()
-    process.wait()
-    assert process.stderr is not None
-    said = last_words(process.stderr.read())
-    return TrainingError(f"a process that cut sentences into pieces ended with {process.returncode}: {said}")
 
 
 # ── what such a process does ────────────────────────────────────────────────────────────────────────────────────────

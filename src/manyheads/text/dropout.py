@@ -9,13 +9,15 @@ N bytes, then pieces, of all sentences of a batch in a row
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Int
 
-from manyheads.text.shards import Rows, Sequences
-from manyheads.text.tokenizer import FIRST, BytePairs
+from manyheads.text.bytepairs import BytePairs
+from manyheads.text.shards import Later, Rows, Sequences
+from manyheads.text.tokenizer import FIRST
 
 __all__ = ["MergeDropout", "Recut"]
 
@@ -163,12 +165,12 @@ class Ranks:
 class Recut:
     """Sequences of a corpus that are cut anew in every epoch; what would be longer than `most` stays as it is.
 
-    cut   (rows, epoch) → the rows in new pieces; `Cutters` (cutters.py) do the same on several cores
+    cut   (rows, epoch) → the rows in new pieces, when they are called for; `Cutters` (cutters.py) are at work on them until then
     """
 
     def __init__(self, stored: Sequences, dropout: MergeDropout, most: int) -> None:
         self.stored, self.dropout, self.most = stored, dropout, most
-        self.cut: Callable[[Ids, int], Rows] = self.cut_here
+        self.cut: Callable[[Ids, int], Later] = self.cut_here
         tried = np.linspace(0, len(stored) - 1, min(TRIED, len(stored))).astype(np.int64)
         longer = max(1.0, self.rows(tried, 0).lengths.sum() / max(1, stored.lengths[tried].sum()))
         # A batch is planned for sentences of this length. Some will be longer, some shorter.
@@ -176,15 +178,22 @@ class Recut:
 
     def rows(self, rows: Ids, epoch: int, room: int | None = None) -> Rows:
         """If all of them, an end behind each, must fit into a room, the last ones stay as they are stored, as many as must."""
+        return self.begin(rows, epoch, room)()
+
+    def begin(self, rows: Ids, epoch: int, room: int | None = None) -> Later:
+        """The same in two halves: another side can be begun before this one is waited for."""
+        return partial(self.finish, rows, self.cut(rows, epoch), room)
+
+    def finish(self, rows: Ids, cut: Later, room: int | None) -> Rows:
         stored = gathered(self.stored.rows(rows))
-        drawn = self.cut(rows, epoch)
+        drawn = cut()
         new = drawn.lengths <= self.most
         if room is not None:
             new &= within(np.where(new, drawn.lengths, stored.lengths), stored.lengths, room - len(rows))
         return chosen(drawn, stored, new)
 
-    def cut_here(self, rows: Ids, epoch: int) -> Rows:
-        return self.dropout.cut(gathered(self.stored.rows(rows)), rows, epoch)
+    def cut_here(self, rows: Ids, epoch: int) -> Later:
+        return lambda: self.dropout.cut(gathered(self.stored.rows(rows)), rows, epoch)
 
 
 def within(drawn: Ids, stored: Ids, room: int) -> Bool[np.ndarray, " B"]:

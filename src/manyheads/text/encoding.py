@@ -5,7 +5,6 @@ Stretches are put together in their order, so the result does not depend on how 
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -14,8 +13,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from manyheads.errors import TrainingError
-from manyheads.text.processes import cores, last_words, start_process
+from manyheads.text.processes import Process, cores, start_process
 from manyheads.text.shards import GIVEN, join_sequences, sequence_writer
 from manyheads.text.spool import BLOCK, Spool, read_spool
 from manyheads.text.vocabulary import Vocabulary
@@ -102,30 +100,25 @@ def encode_stretch(stretch: Stretch, vocabulary: Vocabulary) -> Encoded:
 
 def run_all(work: Sequence[Stretch]) -> list[Encoded]:
     """Each stretch by a process of its own. If one fails, so does the whole: its reason is passed on."""
-    started: list[subprocess.Popen[bytes]] = []
+    started: list[Process] = []
     try:
         started += map(start, work)
         return [outcome(process) for process in started]
     finally:
         for process in started:
-            process.kill()  # nothing, if it is done
-            process.wait()
+            process.dismiss()
 
 
-def start(stretch: Stretch) -> subprocess.Popen[bytes]:
+def start(stretch: Stretch) -> Process:
     return start_process("manyheads.text.encoding", json.dumps(asdict(stretch)))
 
 
-def outcome(process: subprocess.Popen[bytes]) -> Encoded:
-    assert process.stdout is not None and process.stderr is not None  # noqa: PT018
-    out, said = process.stdout.read(), process.stderr.read()
-    process.wait()
+def outcome(process: Process) -> Encoded:
+    assert process.stdout is not None
     try:
-        answer: dict[str, Any] = json.loads(out)
+        answer: dict[str, Any] = json.loads(process.stdout.read())
     except ValueError:
-        raise TrainingError(
-            f"a process that cut sentences into pieces ended with {process.returncode}: {last_words(said)}"
-        ) from None
+        raise process.failure() from None
     if "errno" in answer:
         raise OSError(answer["errno"], answer["strerror"])
     return Encoded(**answer)

@@ -7,6 +7,7 @@ NAME.offsets   where each sequence starts, and at last where they end
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from jaxtyping import Int
 
 from manyheads.storage import sync_file
 
-__all__ = ["Rows", "Sequences", "join_sequences", "sequence_writer"]
+__all__ = ["Later", "Rows", "Sequences", "join_sequences", "sequence_writer"]
 
 Ids = Int[np.ndarray, "*shape"]
 GIVEN = np.dtype(np.int32)
@@ -45,6 +46,9 @@ class Sequences:
     def rows(self, rows: Ids, epoch: int = 0, room: int | None = None) -> "Rows":
         """The given sequences; they are the same in every epoch."""
         return Rows(self.ids, self.offsets[rows], self.lengths[rows])
+
+    def begin(self, rows: Ids, epoch: int = 0, room: int | None = None) -> "Later":
+        return partial(self.rows, rows, epoch, room)
 
 
 class Rows(NamedTuple):
@@ -91,6 +95,10 @@ class Rows(NamedTuple):
         offsets[0], offsets[1 : len(ends) + 1] = 0, ends
         offsets[sequences + 1 :] = np.minimum(total + longest * np.arange(1, padding + 1), tokens)
         return out, offsets
+
+
+Later = Callable[[], Rows]
+"""Rows that others may be at work on: who calls it waits for them."""
 
 
 def beside(path: Path, what: str) -> Path:

@@ -5,14 +5,18 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Any
 
-from manyheads.errors import InputError, brief
-from manyheads.text.tokenizer import KINDS, Tokenizer, train_tokenizer
+from manyheads.errors import InputError, brief, choose
+from manyheads.text.bytepairs import BytePairs
+from manyheads.text.listed import Characters, Symbols
+from manyheads.text.tokenizer import Tokenizer
 
-__all__ = ["Vocabulary", "train_vocabulary"]
+__all__ = ["Vocabulary", "train_tokenizer", "train_vocabulary"]
 
 SCHEMA = 1
 LARGEST = 64 << 20
 """Bytes of a tokenizer file: far above what any vocabulary needs."""
+
+KINDS: dict[str, Any] = {kind.kind: kind for kind in (BytePairs, Characters, Symbols)}
 
 
 class Vocabulary:
@@ -51,6 +55,11 @@ class Vocabulary:
 
 def load_tokenizer(stored: dict[str, Any]) -> Tokenizer:
     return KINDS[stored["kind"]].from_json(stored)
+
+
+def train_tokenizer(kind: str, texts: Iterable[str], size: int) -> Tokenizer:
+    """A tokenizer of at most `size` pieces, specials included, learnt from texts."""
+    return choose("data.tokenizer", kind, KINDS).train(texts, size)
 
 
 def train_vocabulary(

@@ -6,9 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from manyheads.modelfolder import MODEL, load_weights
 from manyheads.report.page import write_report
 from manyheads.storage import read_file
+from manyheads.tasks.task import Validation
 from manyheads.training.loop import Ending, steps_of
 from manyheads.training.run import Run
 from manyheads.training.session import Session
@@ -42,22 +45,13 @@ def conclude(session: Session, ending: Ending, asked: dict[str, Any]) -> Trained
     validation = task.validate(model, final=True, team=session.team)
     samples = [asdict(sample) for sample in validation.samples]
     session.log.write("final", step=progress.step, reason=ending.reason, **validation.metrics, samples=samples)
+    after = judged_again(session, model, validation)
     summary = {
         "step": progress.step, "reason": ending.reason, "metrics": dict(validation.metrics), "asked": asked,
         "best_step": progress.best_step, "seconds": round(progress.seconds, 1),
         "compile_seconds": round(progress.compile_seconds, 1),
+        **({"before": progress.before, "after": after} if after else {}),
     }  # fmt: skip
-    after = {
-        name: validation.metrics
-        if name == "dev"
-        else task.validate(model, final=True, on=name, team=session.team).metrics
-        for name in progress.before
-        if name in task.held_out
-    }
-    for name, metrics in after.items():
-        session.log.write("after", on=name, step=progress.step, **metrics)
-    if after:
-        summary |= {"before": progress.before, "after": {name: dict(metrics) for name, metrics in after.items()}}
     report = session.team.together(partial(finish, task, model, run, summary))
     session.show.bar.stop()
     if ending.reason == "patience":
@@ -70,6 +64,18 @@ def conclude(session: Session, ending: Ending, asked: dict[str, Any]) -> Trained
         f"done: {metrics_line(validation.metrics)}  (dev, as it will be used)\nmodel in {run.root}{report}"
     )
     return Trained(run.root, progress.step, validation.metrics, ending.reason)
+
+
+def judged_again(session: Session, model: nn.Module, on_dev: Validation) -> dict[str, dict[str, float]]:
+    """How good the model now is on what it was judged on before a fine-tuning; of other trainings, nothing."""
+    task, progress = session.task, session.state.progress
+    found = {}
+    for name in progress.before:
+        if name in task.held_out:
+            now = on_dev if name == "dev" else task.validate(model, final=True, on=name, team=session.team)
+            found[name] = dict(now.metrics)
+            session.log.write("after", on=name, step=progress.step, **now.metrics)
+    return found
 
 
 def finish(task: Any, model: Any, run: Run, summary: dict[str, Any]) -> str:

@@ -156,7 +156,7 @@ def judge(translator: Translator, data: Paths, say: Say) -> Callable[[Weights], 
 
     def score(weights: Weights) -> float:
         translator.model.load_state_dict(weights)
-        outputs = translator.translate_distinct([source for source, _ in pairs])
+        outputs = [one.text for one in translator.translate_distinct([source for source, _ in pairs])]
         return chosen_by(score_outputs(pairs, outputs, symbols=translator.vocabulary.target.kind == "symbols"))
 
     return score

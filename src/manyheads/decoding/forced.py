@@ -1,0 +1,43 @@
+"""How likely a given target is: a model is made to write it.
+
+B pairs · S source tokens · T target tokens
+"""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+
+from manyheads.decoding.batching import batches_by_length, evaluating, pad
+from manyheads.decoding.ensemble import Ensemble
+from manyheads.decoding.translation import ForcedScore
+from manyheads.models.transformer import Transformer
+from manyheads.text.tokenizer import BEGIN, PADDING
+
+__all__ = ["forced", "score_ids"]
+
+
+@torch.no_grad()
+def score_ids(
+    model: Transformer | Ensemble, sources: Sequence[list[int]], targets: Sequence[list[int]], most: int, batch: int
+) -> list[ForcedScore]:
+    """Of every pair of ids, each with its end. Of a side that is longer than `most`, the beginning."""
+    lengths = [max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)]
+    sources, targets = ([ids[:most] for ids in side] for side in (sources, targets))
+    scores = [ForcedScore(0.0, 0)] * len(lengths)
+    with evaluating(model):
+        for rows in batches_by_length([min(most, length) for length in lengths], batch, 4):
+            log_p = forced(model, [sources[n] for n in rows], [targets[n] for n in rows])
+            for n, value in zip(rows, log_p, strict=True):
+                scores[n] = ForcedScore(value, len(targets[n]), truncated=lengths[n] > most)
+    return scores
+
+
+def forced(model: Transformer | Ensemble, sources: list[list[int]], targets: list[list[int]]) -> list[float]:
+    """log P(target | source) of each pair of a batch."""
+    device = model.words.weight.device
+    source, labels = pad(sources).to(device), pad(targets).to(device)
+    begin = torch.full_like(labels[:, :1], BEGIN)
+    logits = model(source, torch.cat([begin, labels[:, :-1]], 1)).float()
+    loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PADDING, reduction="none")
+    return (-loss).view_as(labels).sum(1, dtype=torch.float64).tolist()

@@ -1,0 +1,82 @@
+"""A model with its vocabulary: how lines become ids, and how many of them it takes at once."""
+
+from collections.abc import Sequence
+
+import torch
+
+from manyheads.decoding.cutting import Cutter
+from manyheads.decoding.ensemble import Ensemble
+from manyheads.machine import precision_of
+from manyheads.models.transformer import Transformer
+from manyheads.recipe import Recipe
+from manyheads.text.tokenizer import END
+from manyheads.text.vocabulary import Vocabulary
+
+__all__ = ["TextModel"]
+
+LONGEST_SCORED = 2_048
+"""Pieces of a pair that are scored; of a longer one the beginning. No sentence is longer, and memory is bounded."""
+
+LONGEST_ALIGNED = 1_024
+"""Pieces of a pair that are aligned: the weights of all heads are held in memory."""
+
+
+class TextModel:
+    """A Transformer, or several with one voice, as it was trained. It computes where the model is, in the model's precision."""
+
+    def __init__(self, model: Transformer | Ensemble, vocabulary: Vocabulary, recipe: Recipe) -> None:
+        self.model, self.vocabulary, self.recipe = model, vocabulary, recipe
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.words.weight.device
+
+    @property
+    def precision(self) -> str:
+        """Of the weights: "fp32", "bf16" or "fp16"."""
+        return precision_of(self.model.words.weight.dtype)
+
+    @property
+    def single(self) -> Transformer:
+        """The model whose attention is read: of an ensemble, the first."""
+        return self.model.first if isinstance(self.model, Ensemble) else self.model
+
+    # ── how many pieces ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def longest(self) -> int:
+        """Tokens a sequence may have: a table of learned positions ends."""
+        config = self.model.config
+        return config.max_length if config.positions == "learned" else 1 << 20
+
+    @property
+    def longest_source(self) -> int:
+        """Pieces of what is read in one pass, without its end: no sentence was longer in training."""
+        return max(1, min(self.recipe.data.max_length, self.longest - 1))
+
+    @property
+    def comfortable(self) -> int:
+        """Pieces beyond which a line is translated sentence by sentence."""
+        return self.recipe.decode.max_source or self.longest_source
+
+    @property
+    def longest_scored(self) -> int:
+        """Pieces of a side, the end included."""
+        return min(self.longest, max(LONGEST_SCORED, 1 + self.recipe.data.max_length))
+
+    @property
+    def longest_aligned(self) -> int:
+        """Pieces of a side, the begin or end included."""
+        return min(self.longest, LONGEST_ALIGNED)
+
+    # ── lines to ids ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def read(self, lines: Sequence[str]) -> list[list[list[int]]]:
+        """For each line the ids of its parts, each with its end. Most lines have one part, blank ones none."""
+        cutter = Cutter(self.vocabulary.source, self.longest_source, self.comfortable, self.longest - 1)
+        return [[[*part, END] for part in line] for line in cutter(lines)]
+
+    def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[list[int]], list[list[int]]]:
+        """Ids of the sources, each with its end, and of the targets, without."""
+        sources = self.vocabulary.source.encode([source for source, _ in pairs])
+        return [[*ids, END] for ids in sources], self.vocabulary.target.encode([target for _, target in pairs])
