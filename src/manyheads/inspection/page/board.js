@@ -27,7 +27,7 @@ export function makeBoard({ look, pin, go }) {
 
   function resize(width) {
     room = width;
-    places = placesOf(what.grid, what.labels, room, zoom, `${LABEL_FONT}px ${what.ink.sans}`);
+    places = placesOf(what.grid, what.labels, room, zoom, `600 ${LABEL_FONT}px ${what.ink.sans}`);
     pan = panned(places, pan);
     sharpen(canvas, places.width, places.height);
     repaint();

@@ -90,6 +90,7 @@ export function insideView(shared) {
       shown, key, piecesOf("keys")[key.n].text, most, dotted, colours, tip, key.n === selected, () => chooseKey(key.n));
     replace(head, tableHead(dotted));
     replace(rows, queryRow(shown, most, dotted, colours, tip), keys.map(rowOfKey), sumRow(shown, dotted));
+    if (table.contains(active(table))) rows.children[selected + 1].scrollIntoView({ block: "nearest" });
     showSteps(stepsOf(shown, keys[selected], scale));
     replace(result,
       h("span", { class: "name" }, "Σ w·v, what this head hands on"),

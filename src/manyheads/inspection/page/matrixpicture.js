@@ -10,6 +10,7 @@ import { INK, sheet } from "./saving.js";
 import { headName } from "./weights.js";
 
 const MOST_CELLS = 4096;
+const ROOMY = 30; // pixels of a cell that has room for its number
 
 export function matrixPicture({ header, state }, { grid, labels, masked }) {
   const cell = clamp(900 / grid.columns.length, 4, 40);
@@ -24,6 +25,7 @@ export function matrixPicture({ header, state }, { grid, labels, masked }) {
   const map = s("g", { transform: `translate(${left.toFixed(1)},${top.toFixed(1)})` });
   if (grid.values.length > MOST_CELLS) map.append(asImage(grid, state.power, wide, high));
   else map.append(...cells(grid, labels, masked, cell, state.power));
+  if (cell >= ROOMY) map.append(...numbersOf(grid, cell, state.power));
   map.append(s("rect", { width: wide, height: high, fill: "none", stroke: INK.line }));
   if (cell >= 9) map.append(...names(labels, cell));
   picture.append(map);
@@ -45,6 +47,16 @@ function cells(grid, labels, masked, cell, power) {
     const title = `${labels.rows[row]} – ${labels.columns[column]}: ${off ? "masked" : value.toFixed(4)}`;
     return s("rect", { ...place, fill, stroke: INK.paper, "stroke-width": 0.5 }, s("title", {}, title));
   });
+}
+
+function numbersOf(grid, cell, power) {
+  const [colours, scale] = [coloursFor("light"), scaleOf(power)];
+  return [...grid.values].map((value, n) => {
+    const [row, column] = [Math.floor(n / grid.columns.length), n % grid.columns.length];
+    const place = { x: ((column + 0.5) * cell).toFixed(1), y: ((row + 0.5) * cell).toFixed(1), dy: "0.35em" };
+    const look = { "text-anchor": "middle", "font-size": 11, fill: colours.onWeight(scale(value)) };
+    return value < 0.005 ? null : s("text", { ...place, ...look }, value.toFixed(2).replace(/^0/, ""));
+  }).filter(Boolean);
 }
 
 function names(labels, cell) {
