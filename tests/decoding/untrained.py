@@ -19,14 +19,14 @@ TOKENIZERS = {
 }
 
 
-def build(kind="bpe", seed=3, pieces=64, **decode):
+def build(kind="bpe", seed=3, pieces=64, shape=MODEL, **decode):
     torch.manual_seed(seed)
     vocabulary = Vocabulary(TOKENIZERS[kind])
-    model = Transformer(MODEL, vocabulary.sizes).eval()
+    model = Transformer(shape, vocabulary.sizes).eval()
     for parameter in model.parameters():
         parameter.data += 0.3 * torch.randn_like(parameter)
     decode = DecodeConfig(**({"beam": 2, "max_ratio": 1.0, "max_extra": 8} | decode))
-    return Translator(model, vocabulary, Recipe(model=MODEL, data=DataConfig(max_length=pieces), decode=decode))
+    return Translator(model, vocabulary, Recipe(model=shape, data=DataConfig(max_length=pieces), decode=decode))
 
 
 def favour(translator, text, by=60.0):

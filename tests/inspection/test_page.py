@@ -4,12 +4,14 @@ import base64
 import copy
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from itertools import groupby
 
 import numpy as np
 import pytest
 from browser import KINDS, Look, embedded, launched, weights_in
 
+from decoding.untrained import MODEL, build
 from manyheads.decoding.translator import Translator
 from manyheads.inspection.api import inspect
 from manyheads.inspection.bundle import Bundle, make_bundle
@@ -372,17 +374,39 @@ def test_sums_that_are_not_the_models_are_called_out(look, found, tmp_path):
     assert "do not trust them" in page.text(".warning")
 
 
-def test_keys_that_a_window_hides_are_masked_though_nothing_says_so(look, found, tmp_path):
-    """A weight of exactly 0 with a score that is not low was never seen; the others add up to 1 without it."""
-    bundle = make_bundle(found)
-    weights = bundle.planes["encoder/5"].astype("float64")
-    weights[:, :, 0] = 0
-    weights /= weights.sum(-1, keepdims=True)
-    windowed = Bundle(bundle.header, bundle.planes | {"encoder/5": weights.astype("float16")})
-    (tmp_path / "window.html").write_bytes(single_file(windowed))
-    table = look("v=inside&k=encoder&l=5&h=0&s=3", tmp_path / "window.html").table()
-    assert [line[3] for line in table[1:]] == ["1"] + ["0"] * (len(table) - 2)
-    np.testing.assert_allclose([float(line[5]) for line in table[1:]], weights[0, 3], atol=5e-4)
+SHAPES = {
+    "window": replace(MODEL, window=(1, 0)),
+    "grouped": replace(MODEL, width=32, heads=4, kv_heads=2),
+    "additive": replace(MODEL, score="additive"),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
+def test_every_step_of_other_attentions(look, tmp_path, shape):
+    """A window hides keys, several heads share theirs, a score need not be a product."""
+    found = inspect(build(shape=shape), "ab ca ed ab é", "ab ab ca")
+    found.save(tmp_path / "other.html")
+    for kind, attended in (
+        ("encoder", found.trace.encoder[0]),
+        ("decoder", found.trace.decoder[0]),
+        ("cross", found.trace.cross[0]),
+    ):
+        inside = attended.inside()
+        table = look(
+            f"v=inside&k={kind}&l=0&h=1&{'s' if kind == 'encoder' else 't'}=3", tmp_path / "other.html"
+        ).table()
+        row = 3 if kind == "encoder" else 2
+        assert [line[3] for line in table[1:]] == ["0" if seen else "1" for seen in inside.seen[row]]
+        np.testing.assert_allclose([float(line[2]) for line in table[1:]], inside.scores[1, row], atol=1e-4)
+        np.testing.assert_allclose([float(line[5]) for line in table[1:]], inside.weights[1, row], atol=1e-5)
+
+
+def test_what_a_window_hides_is_hatched(look, tmp_path):
+    inspect(build(shape=SHAPES["window"]), "ab ca ed ab é", "ab ab ca").save(tmp_path / "window.html")
+    page = look("v=matrix&k=encoder&l=0&h=0&w=0", tmp_path / "window.html")
+    assert "This model reads through a window." in page.text(".matrix")
+    cells = [[cell == "" for cell in line[1:]] for line in page.table()[1:]]
+    assert cells == [[not 0 <= row - key <= 1 for key in range(len(cells))] for row in range(len(cells))]
 
 
 def test_arrow_keys_move_to_other_keys_and_queries(look):
@@ -594,7 +618,8 @@ def craft(rows, columns):
     stored = {name: {"type": "f16", "shape": value.shape, "block": 1} for name, value in planes.items()}
     header = {
         "schema": "inspection/1",
-        "model": {"name": "made up", "heads": 2, "kv_heads": 2, "width": 8, "scale": 0.5, "layers": dict.fromkeys(KINDS, 1)},
+        "model": {"name": "made up", "heads": 2, "kv_heads": 2, "width": 8, "scale": 0.5, "layers": dict.fromkeys(KINDS, 1),
+                  "bounds": {"encoder": (None, None), "decoder": (None, 0), "cross": (None, None)}},
         "source": side("s", columns, {columns - 1}),
         "target": side("t", rows + 1, {0, rows}),
         "translation": "made up", "score": -1.0, "log_probability": -1.0, "forced": False, "part": 1, "parts": 1, "reading": None,

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -114,8 +115,8 @@ def write(found: Any, path: str, form: str, picture: dict[str, Any]) -> None:
         return
     if not path.lower().endswith(f".{form}"):
         raise OptionError(f"--{form} names a file that ends in .{form}, got {path!r}")
-    missing = found.save(path, **picture) if form in ("svg", "png") else found.save(path)
-    boxes = (
-        f" ({missing} letters are in no font that is installed here: boxes; --svg has them as text)" if missing else ""
-    )
-    print(f"{path}{boxes}", file=sys.stderr)  # noqa: T201
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found.save(path, **(picture if form in ("svg", "png") else {}))
+    for line in (path, *(str(one.message) for one in said)):
+        print(line, file=sys.stderr)  # noqa: T201

@@ -87,8 +87,8 @@ class Inspection:
             "attention": {kind: [one.tolist() for one in layers] for kind, layers in self.attention.items()},
         }
 
-    def save(self, path: str | Path, **picture: Any) -> int:
-        """Write it as what the name ends in: .html, .svg, .png or .json. Gives the number of letters that no font had.
+    def save(self, path: str | Path, **picture: Any) -> Path:
+        """Write it as what the name ends in: .html, .svg, .png or .json.
 
         Of an SVG or PNG `picture` says what is drawn: view ("matrix", "map", "lines"), kind, layer, head, pieces.
         """
@@ -163,6 +163,8 @@ def look(
     """One pass over what was read and written, and everything that is told about it."""
     target = [BEGIN, *written]
     passed = trace(translator.single, source, target[:-1])
+    if not passed.logits.isfinite().all():
+        raise InputError("the model's numbers are not finite for this text: there is nothing to look at")
     choices = read_choices(translator.vocabulary.target, passed.logits, written)
     log_probability = sum(choice.log_probability for choice in choices)
     alignment = translator.recipe.decode.alignment

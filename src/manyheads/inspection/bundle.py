@@ -80,6 +80,7 @@ def describe(inspection: Inspection) -> dict[str, Any]:
         "heads": config.heads,
         "kv_heads": config.kv_heads or config.heads,
         "layers": {"encoder": config.layers, "decoder": config.depth, "cross": config.depth},
+        "bounds": {kind: getattr(inspection.trace, kind)[0].attention.bounds for kind in KINDS},
         "scale": score.scale or config.head_width**-0.5 if isinstance(score, DotProduct) else None,
     }
 

@@ -1,6 +1,7 @@
 """An inspection as a file: a page, a picture, or numbers. The name says which."""
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,8 @@ from manyheads.storage import replace_file
 __all__ = ["save"]
 
 
-def save(inspection: Inspection, path: Path, **picture: Any) -> int:
-    """Letters that could not be drawn: 0, but for a PNG that lacks a font. `picture` is for SVG and PNG: view, kind, layer, …"""
+def save(inspection: Inspection, path: Path, **picture: Any) -> Path:
+    """`picture` is for SVG and PNG: view, kind, layer, … Of letters that a PNG cannot show it warns."""
     form = path.suffix.lower().removeprefix(".")
     ways: dict[str, Callable[[], Picture]] = {
         "html": lambda: Picture(single_file(make_bundle(inspection)), 0),
@@ -29,7 +30,12 @@ def save(inspection: Inspection, path: Path, **picture: Any) -> int:
         raise OptionError(f"an inspection is saved as .{', .'.join(ways)}, got {str(path)!r}")
     made = ways[form]()
     replace_file(path, made.content)
-    return made.missing
+    if made.missing:
+        warnings.warn(
+            f"{made.missing} letters are in no font that is installed here: they are boxes in {path}; an SVG has them as text",
+            stacklevel=3,
+        )
+    return path
 
 
 def as_numbers(inspection: Inspection) -> bytes:

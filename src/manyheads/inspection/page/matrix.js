@@ -109,7 +109,7 @@ export function matrixView(shared) {
     const { grid, labels, totals } = shown;
     const pair = `‘${labels.rows[cell.row]}’ at ‘${labels.columns[cell.column]}’`;
     const where = `${grid.kind} ${headName(shared.state.layer, shared.state.head)}`;
-    if (isMasked(cell)) return `${pair}: masked, it is not yet written (${where})`;
+    if (isMasked(cell)) return `${pair}: masked, it may not be seen from there (${where})`;
     const total = totals ? `; column total ${exact(totals.columns[cell.column])}` : "";
     return `${pair}: ${exact(weightAt(cell))} (${where})${total}`;
   }
@@ -178,12 +178,18 @@ function meanOfRows(grid) {
   return totalsOf(grid).columns.map((total) => total / grid.rows.length);
 }
 
+const WHY = {
+  encoder: "This model reads through a window.",
+  decoder: "A row may not look at what is not yet written.",
+  cross: "This model reads through a window.",
+};
+
 function noteOn(grid) {
   if (grid.block > 1) {
     const what = `Each cell is the mean of ${grid.block} × ${grid.block} weights`;
     return `${what}; they can be neither merged into words nor freed of begin and end.`;
   }
-  const hatched = grid.kind === "decoder" ? "Hatched: masked. A row may not look at what is not yet written. " : "";
+  const hatched = grid.bounds.some((bound) => bound !== null) ? `Hatched: masked. ${WHY[grid.kind]} ` : "";
   const empty = grid.hidden ? totalsOf(grid).rows.filter((total) => total === 0).length : 0;
   return hatched + (empty ? `Rows that looked at nothing but what is hidden are empty: ${empty}.` : "");
 }

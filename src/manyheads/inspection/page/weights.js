@@ -17,7 +17,7 @@ export function headName(layer, head) {
   return `layer ${layer}, ${head === null ? "mean of heads" : `head ${head}`}`;
 }
 
-// {kind, rows, columns, values, block, hidden}, or null where the plane was left out.
+// {kind, rows, columns, values, block, hidden, bounds}, or null where the plane was left out.
 export async function gridOf({ header, planes, state }, kind, layer, head, shift = 0) {
   const plane = await planes(`${kind}/${layer}`);
   return plane && (plane.block > 1 ? coarse(header, plane, kind, head) : full(header, plane, state, kind, head, shift));
@@ -32,7 +32,7 @@ function full(header, plane, state, kind, head, shift) {
   const columns = keysOf(keys, plane.shape[2]).filter(keep);
   const values = merged(plane, head, rows, columns);
   if (state.hide) renormalised(values, columns.length);
-  return { kind, rows, columns, values, block: 1, hidden: state.hide };
+  return { kind, rows, columns, values, block: 1, hidden: state.hide, bounds: header.model.bounds[kind] };
 }
 
 // The last piece of a translation is written but never read: it is no key.
@@ -49,7 +49,7 @@ function coarse(header, plane, kind, head) {
   const columns = blocks(header[sides.keys], wide, plane.block, 0);
   const rows = blocks(header[sides.queries], high, plane.block, first);
   const values = merged(plane, head, rows.map((_, n) => ({ rows: [n] })), columns.map((_, n) => ({ pieces: [n] })));
-  return { kind, rows, columns, values, block: plane.block, hidden: false };
+  return { kind, rows, columns, values, block: plane.block, hidden: false, bounds: header.model.bounds[kind] };
 }
 
 function blocks(side, count, block, first) {
@@ -83,12 +83,18 @@ export function unitWith(units, piece) {
   return piece === null ? -1 : units.findIndex((unit) => unit.pieces.includes(piece));
 }
 
-// In the decoder a row may not look at what is not yet written: such a cell is no weight of 0, it was never scored.
-export function maskOf(grid) {
-  if (grid.kind !== "decoder") return () => false;
-  const last = grid.rows.map((unit) => Math.max(...unit.rows));
-  const first = grid.columns.map((unit) => Math.min(...unit.pieces));
-  return (row, column) => first[column] > last[row];
+// How far a row may look to its left and its right; null = as far as it likes. In the decoder not to what is yet to be
+// written, in a window not beyond it: such a cell is no weight of 0, it was never scored.
+export function isSeen([left, right], row, key) {
+  return (left === null || key >= row - left) && (right === null || key <= row + right);
+}
+
+export function maskOf({ rows, columns, bounds }) {
+  const [left, right] = bounds;
+  const [low, high] = [rows.map((unit) => Math.min(...unit.rows)), rows.map((unit) => Math.max(...unit.rows))];
+  const [first, last] = [columns.map((unit) => Math.min(...unit.pieces)), columns.map((unit) => Math.max(...unit.pieces))];
+  return (row, column) =>
+    (right !== null && first[column] > high[row] + right) || (left !== null && last[column] < low[row] - left);
 }
 
 // "writes ‘dog’, having read ‘little’": what a row of a decoder is about.
