@@ -1,5 +1,6 @@
 import os
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,26 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]  # h
 # Without a GPU, kernels are interpreted. Triton must know before it is first imported.
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
+
+
+def triton_version() -> str:
+    try:
+        return version("triton")
+    except PackageNotFoundError:
+        return ""
+
+
+if os.environ.get("TRITON_INTERPRET") == "1" and triton_version().startswith("3.6."):
+    # The interpreter of 3.6, which goes with PyTorch 2.11, makes a number of an array of one, which NumPy 2.4 refuses.
+    from triton.runtime import interpreter
+
+    patch = interpreter._patch_lang_tensor
+
+    def patch_and_count(tensor, scope):
+        patch(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
+
+    interpreter._patch_lang_tensor = patch_and_count
 
 # Examples are drawn anew from the same seed in every run, and no deadline: speed is not a test's business.
 settings.register_profile("exact", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -59,16 +59,19 @@ function number(text) {
 // [[name, sum, why]]: the numbers of one key, step by step.
 export function stepsOf({ q, largest, sum }, key, scale) {
   const score = signed(key.score);
-  const dot = [
-    ["q·k", signed(key.dot), `the ${q.length} products, added up`],
-    ["score", `${signed(key.dot)} × ${signed(scale)} = ${score}`, scaleName(scale, q.length)],
-  ];
-  const scored = scale === null ? [["score", score, "learned: no product of q and k"]] : dot;
+  const scored = scale === null ? [["score", score, "learned: no product of q and k"]] : productOf(key, q.length, scale);
   if (key.masked) return [...scored, ["mask", "left out", "it may not be seen from here"], ["weight", "0", "exactly"]];
   return [
     ...scored,
     ["exp", `e^(${score} − ${signed(largest)}) = ${exact(key.power)}`, "against the largest score of the row"],
     ["weight", `${exact(key.power)} / ${exact(sum)} = ${exact(key.weight)}`, "its share of the sum of all"],
+  ];
+}
+
+function productOf(key, width, scale) {
+  return [
+    ["q·k", signed(key.dot), `the ${width} products, added up`],
+    ["score", `${signed(key.dot)} × ${signed(scale)} = ${signed(key.score)}`, scaleName(scale, width)],
   ];
 }
 
