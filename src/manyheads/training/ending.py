@@ -9,6 +9,7 @@ from typing import Any
 from manyheads.modelfolder import MODEL, load_weights
 from manyheads.report.page import write_report
 from manyheads.storage import read_file
+from manyheads.training.keeping import check_kept
 from manyheads.training.loop import Ending, steps_of
 from manyheads.training.run import Run
 from manyheads.training.session import Session
@@ -36,6 +37,7 @@ class Trained:
 def conclude(session: Session, ending: Ending, asked: dict[str, Any]) -> Trained:
     """Score the model as it will be used, mark the run as finished, and write the report."""
     task, run, progress = session.task, session.run, session.state.progress
+    check_kept(session)
     model = task.build()
     load_weights(model, read_file(run.root, MODEL), str(run.root / MODEL))
     model = model.to(session.machine.device)
@@ -46,6 +48,7 @@ def conclude(session: Session, ending: Ending, asked: dict[str, Any]) -> Trained
         "step": progress.step, "reason": ending.reason, "metrics": dict(validation.metrics), "asked": asked,
         "best_step": progress.best_step, "seconds": round(progress.seconds, 1),
         "compile_seconds": round(progress.compile_seconds, 1),
+        "not_finite": progress.not_finite, "split": progress.split, "unsaved": progress.unsaved,
     }  # fmt: skip
     after = {
         name: validation.metrics

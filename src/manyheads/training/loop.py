@@ -5,21 +5,20 @@ bit for bit, on the same machine with as many threads.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from manyheads.errors import TrainingError, first_line
-from manyheads.modelfolder import MODEL, dump_weights
 from manyheads.recipe import TrainConfig
 from manyheads.storage import is_whole
 from manyheads.tasks.task import Batch, Validation
 from manyheads.training.average import mean_weights
 from manyheads.training.checkpoints import Checkpoints
+from manyheads.training.keeping import publish, save_checkpoint
 from manyheads.training.meter import Meter, Reading
 from manyheads.training.prefetch import prefetch
 from manyheads.training.schedule import rate_at
@@ -91,7 +90,7 @@ def fit(session: Session, stop: StopRequest) -> Ending:
         elif signal and not last:
             ending = Ending("stopped", signal)
         if step % save_every == 0 or last or ending.reason != "finished":
-            save(session, meter, checkpoints)
+            save(session, meter, checkpoints, must=ending.reason == "stopped")
         if ending.reason != "finished":
             break
     if config.average > 1 and ending.reason != "stopped":
@@ -198,21 +197,15 @@ def validate(session: Session, meter: Meter) -> None:
     validation = session.task.validate(model, team=session.team)
     before = progress.best if progress.best is not None else float("-inf")
     score = validation.score if math.isfinite(validation.score) else float("-inf")
-    better = score >= before  # of two equals, the one that has seen more
+    better = score >= before and publish(session, model.state_dict())  # of two equals, the one that has seen more
     learning = loss_fell(progress, validation)
     progress.waited = 0 if score > before or learning else progress.waited + 1
     if better:
         progress.best, progress.best_step = max(score, LOWEST), progress.step
-        publish(session, model.state_dict())
     log_validation(session, "validation", validation, better)
     session.show.validated(progress.step, meter.loss, meter.speed, validation, better)
     session.show.samples(validation)
     session.show.doing("training")
-
-
-def publish(session: Session, weights: Mapping[str, Tensor]) -> None:
-    """What the run would give if it ended here."""
-    session.team.together(lambda: session.run.publish({MODEL: dump_weights(weights)}))
 
 
 def loss_fell(progress: Progress, validation: Validation) -> bool:
@@ -230,27 +223,25 @@ def log_validation(session: Session, event: str, validation: Validation, best: b
     session.log.write(event, step=step, score=validation.score, best=best, **validation.metrics, samples=samples)
 
 
-def save(session: Session, meter: Meter, checkpoints: Checkpoints) -> None:
+def save(session: Session, meter: Meter, checkpoints: Checkpoints, *, must: bool = False) -> None:
     session.show.doing("saving")
     meter.pause()
     log_readings(session, meter, all_of_them=True)  # what is saved knows of all that was
-    state, team = session.state, session.team
-    contents = state.contents() if team.first or state.sharded else {}
-    team.together(lambda: checkpoints.save(state.progress.step, contents))
-    session.log.write("save", step=state.progress.step)
+    save_checkpoint(session, checkpoints, must=must)
     session.show.doing("training")
 
 
 def average_checkpoints(session: Session, folders: list[Path]) -> None:
     """The mean of the last checkpoints becomes the run's model, if it is at least as good as the best of them."""
+    if not folders:  # none could be saved
+        return
     progress = session.state.progress
     weights = mean_weights(read_tensors(folder, WEIGHTS) for folder in folders)
     model = session.task.build().to(session.machine.device)
     model.load_state_dict(weights)
     validation = session.task.validate(model, team=session.team)
-    better = progress.best is None or validation.score >= progress.best
+    better = (progress.best is None or validation.score >= progress.best) and publish(session, weights)
     if better:
         progress.best, progress.best_step = validation.score, progress.step
-        publish(session, weights)
     log_validation(session, "average", validation, better)
     session.show.say(f"mean of {len(folders)} checkpoints: score {validation.score:.2f}" + ("  best" if better else ""))
