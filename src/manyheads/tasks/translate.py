@@ -45,6 +45,7 @@ from manyheads.text.parallel import (
 )
 from manyheads.text.shards import Rows, Sequences
 from manyheads.text.tokenizer import PADDING, BytePairs, Tokenizer
+from manyheads.text.turns import Numbers
 from manyheads.text.vocabulary import Vocabulary, train_vocabulary
 
 __all__ = ["Task"]
@@ -131,19 +132,30 @@ class Task:
     def batch(self, step: int, team: Team = ALONE) -> PairBatch | Parts[PairBatch]:
         """If the plan is made of packs, their pairs, padded."""
         if isinstance(self.plan, BatchPlan):
-            rows, epoch = self.plan.rows(step), step // self.plan.batches
-            return share_of(self.sources.rows(rows, epoch), self.targets.rows(rows, epoch), team)
+            return self.share_of(self.plan.rows(step), step, team)
+        rows = np.concatenate(self.plan.rows(step))
         if team.size > 1:  # each must compute as many parts as the others: one
-            rows, epoch = np.concatenate(self.plan.rows(step)), step // self.plan.batches
-            return share_of(self.sources.rows(rows, epoch), self.targets.rows(rows, epoch), team)
+            return self.share_of(rows, step, team)
         parts = [part for pair in self.pieces(step) for part in pad_in_parts(*pair, max(self.plan.room[:2]))]
-        return Parts(parts, sum(part.count for part in parts))
+        return Parts(parts, sum(part.count for part in parts), rows)
+
+    def share_of(self, rows: Numbers, step: int, team: Team) -> PairBatch:
+        """A process' share of pairs, padded."""
+        epoch = step // self.plan.batches
+        sources, targets = self.sources.rows(rows, epoch), self.targets.rows(rows, epoch)
+        mine = list(team.share(range(len(rows))))
+        # All processes compute as many pairs: who has one less gets one along with which there is nothing to learn.
+        short = -(-len(rows) // team.size) - len(mine)
+        batch = pad_pairs(sources.some(mine + [0] * short), targets.some(mine + [0] * short))
+        batch.labels[len(mine) :] = PADDING
+        return replace(batch, count=int(targets.lengths.sum()) + len(rows), pairs=rows[mine])
 
     def packs(self, step: int) -> Parts[PackedPairs]:
         assert isinstance(self.plan, PackPlan)
         pieces, longest = list(self.pieces(step)), self.recipe.data.max_length + 1
         count = sum(int(targets.lengths.sum()) + len(targets.lengths) for _, targets in pieces)
-        return Parts([pack_pairs(*pair, self.plan.room, longest) for pair in pieces], count)
+        packs = [pack_pairs(*pair, self.plan.room, longest) for pair in pieces]
+        return Parts(packs, count, np.concatenate(self.plan.rows(step)))
 
     def pieces(self, step: int) -> Iterator[tuple[Rows, Rows]]:
         """Sources and targets of each pack of a step."""
@@ -151,6 +163,9 @@ class Task:
         room, epoch = self.plan.room, step // self.plan.batches
         for rows in self.plan.rows(step):
             yield self.sources.rows(rows, epoch, room.source), self.targets.rows(rows, epoch, room.target)
+
+    def lines(self, batch: PairBatch | Parts[Any]) -> dict[str, list[int]]:
+        return self.data.places(batch.pairs)
 
     def hastened(self) -> AbstractContextManager[None]:
         return employed((self.sources, self.targets))
@@ -196,17 +211,6 @@ class Task:
         scores = score_outputs(pairs, outputs, symbols=self.vocabulary.target.kind == "symbols")
         samples = [Sample(*pair, output) for pair, output in zip(pairs[:SAMPLES], outputs, strict=False)]
         return Validation(chosen_by(scores), metrics | reported(scores), samples)
-
-
-def share_of(sources: Rows, targets: Rows, team: Team) -> PairBatch:
-    """A process' share of pairs, padded."""
-    pairs = len(targets.lengths)
-    mine = list(team.share(range(pairs)))
-    # All processes compute as many pairs: who has one less gets one along with which there is nothing to learn.
-    short = -(-pairs // team.size) - len(mine)
-    batch = pad_pairs(sources.some(mine + [0] * short), targets.some(mine + [0] * short))
-    batch.labels[len(mine) :] = PADDING
-    return replace(batch, count=int(targets.lengths.sum()) + pairs)
 
 
 def learn_vocabulary(recipe: Recipe, sources: Lines, targets: Lines) -> Vocabulary:
