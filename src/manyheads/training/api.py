@@ -19,6 +19,7 @@ from manyheads.training.beginning import go_on, introduce, judge_base
 from manyheads.training.ending import Trained, conclude
 from manyheads.training.log import Log, Silent
 from manyheads.training.loop import fit
+from manyheads.training.memory import is_out_of_memory
 from manyheads.training.run import Run
 from manyheads.training.session import Session
 from manyheads.training.show import Show
@@ -170,12 +171,8 @@ def enough_memory() -> Iterator[None]:
     """That there is none left is a failure like others; torch says it in several ways."""
     try:
         yield
-    except (MemoryError, torch.OutOfMemoryError, RuntimeError) as error:
-        if (
-            isinstance(error, RuntimeError)
-            and not isinstance(error, torch.OutOfMemoryError)
-            and "alloc" not in str(error)
-        ):
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
             raise
         raise TrainingError(
             f"there is not enough memory: {str(error).splitlines()[0][:160] if str(error) else 'none left'}",

@@ -1,6 +1,6 @@
 """How a run ends: its model is scored as it will be used, and the run is marked as finished and reported."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from manyheads.training.loop import Ending, steps_of
 from manyheads.training.run import Run
 from manyheads.training.session import Session
 from manyheads.training.show import metrics_line
+from manyheads.training.state import Progress
 from manyheads.training.tuning import comparison
 
 __all__ = ["Trained", "conclude"]
@@ -68,11 +69,23 @@ def conclude(session: Session, ending: Ending, asked: dict[str, Any]) -> Trained
         session.show.say(
             f"stopped early, at step {progress.step:,} of {steps:,}: no better in {progress.waited} validations (train.patience)"
         )
+    if troubles := list(troubles_of(progress)):
+        session.show.say(f"on the way: {', '.join(troubles)}; {run.log} has every one")
     comparison(progress.before, after, session.show.say)
     session.show.say(
         f"done: {metrics_line(validation.metrics)}  (dev, as it will be used)\nmodel in {run.root}{report}"
     )
     return Trained(run.root, progress.step, validation.metrics, ending.reason)
+
+
+def troubles_of(progress: Progress) -> Iterator[str]:
+    """What a run went on in spite of."""
+    if progress.not_finite:
+        yield f"{progress.not_finite:,} × a gradient that was not finite changed nothing"
+    if progress.split:
+        yield f"{progress.split:,} × a batch was split for want of memory"
+    if progress.unsaved:
+        yield f"{progress.unsaved:,} × a save failed"
 
 
 def finish(task: Any, model: Any, run: Run, summary: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -19,23 +20,20 @@ from manyheads.tasks.task import Batch, Validation
 from manyheads.training.average import mean_weights
 from manyheads.training.checkpoints import Checkpoints
 from manyheads.training.keeping import publish, save_checkpoint
-from manyheads.training.meter import Meter, Reading
+from manyheads.training.memory import release_memory
+from manyheads.training.meter import Meter
 from manyheads.training.prefetch import prefetch
 from manyheads.training.schedule import rate_at
 from manyheads.training.session import Session
 from manyheads.training.signals import StopRequest
 from manyheads.training.state import WEIGHTS, Progress, State, read_tensors
 from manyheads.training.steps import EagerSteps, GraphedSteps, Steps, can_graph
+from manyheads.training.watch import note_split, watch
 
 __all__ = ["Ending", "fit", "steps_of", "warmup_of"]
 
 LOG_EVERY = 10
 LOWEST = -1e300
-MOST_HIGH = 3
-"""Readings of the loss in a row that may be far too high."""
-
-MOST_SKIPPED = 20
-"""Updates in a row that may be skipped because a gradient is not finite."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,7 @@ def fit(session: Session, stop: StopRequest) -> Ending:
         step = state.progress.step + 1
         meter.resume()
         rate = config.rate * rate_at(step, schedule=config.schedule, warmup=warmup, steps=steps)
-        meter.add(batch.count, *learn(batch, step, rate))
+        meter.add(batch, *learn(batch, step, rate))
         state.progress.step = step
         show.step(step)
 
@@ -121,7 +119,7 @@ def choose_steps(session: Session, steps: int) -> tuple[Steps, Callable[[int], B
     alone = state.progress.packed and steps > 0 and can_graph(machine, team)
     if alone and session.config.fast != "off" and (graphed := record(session)):
         return graphed, lambda step: task.packs(step - since)
-    eager = EagerSteps(state, session.config, machine, task.loss, team)
+    eager = EagerSteps(state, session.config, machine, task.loss, team, partial(note_split, session))
     if team.size > 1 and not state.sharded:
         # After the first backward pass of a process, DistributedDataParallel exchanges gradients in another order; a run that
         # goes on would round its sums otherwise than one that was never stopped.
@@ -137,18 +135,20 @@ def record(session: Session) -> GraphedSteps | None:
         steps = GraphedSteps(
             session.state, session.config, session.machine, session.task.fused_loss(), session.task.packs(0)
         )
-    except (torch.OutOfMemoryError, TrainingError):
+    except TrainingError:
         raise
     except Exception as error:  # compilers fail in many ways: without one, training is slower, not impossible
         session.show.say(f"could not compile, going on without: {first_line(error)}")
-        session.state.optimizer.zero_grad(set_to_none=True)
-        if session.state.progress.step == 0:  # a run that has not begun may as well have padded batches
-            session.state.progress.packed = 0
-            session.task.arrange(0)
-        return None
-    session.state.progress.compile_seconds += steps.compile_seconds
-    session.log.write("compiled", step=session.state.progress.step, seconds=round(steps.compile_seconds, 1))
-    return steps
+    else:
+        session.state.progress.compile_seconds += steps.compile_seconds
+        session.log.write("compiled", step=session.state.progress.step, seconds=round(steps.compile_seconds, 1))
+        return steps
+    session.state.optimizer.zero_grad(set_to_none=True)
+    release_memory(session.machine.device)  # it may be that there was too little; what is not recorded can be split
+    if session.state.progress.step == 0:  # a run that has not begun may as well have padded batches
+        session.state.progress.packed = 0
+        session.task.arrange(0)
+    return None
 
 
 def out_of_patience(state: State, config: TrainConfig) -> bool:
@@ -162,29 +162,7 @@ def log_readings(session: Session, meter: Meter, *, all_of_them: bool) -> None:
             tokens_per_second=round(reading.speed), tokens=reading.tokens, seconds=round(reading.seconds, 3),
         )  # fmt: skip
         session.show.figures(reading.loss, reading.speed)
-        watch(meter.progress, reading)
-
-
-def watch(progress: Progress, reading: Reading) -> None:
-    """A run that will not come back is ended."""
-    watch_loss(progress, reading.loss, reading.step)
-    if progress.skipped >= MOST_SKIPPED:
-        raise TrainingError(
-            f"training diverged: the gradient was not finite {progress.skipped} times in a row before step {reading.step}",
-            hint="a lower train.rate, or a longer train.warmup; what was saved has finite weights",
-        )
-
-
-def watch_loss(progress: Progress, loss: float, step: int) -> None:
-    """A loss that stays far above the one it began with will not come back."""
-    if progress.first_loss is None:
-        progress.first_loss = loss
-    progress.high = progress.high + 1 if not loss <= 3 * progress.first_loss + 3 else 0
-    if progress.high >= MOST_HIGH:
-        raise TrainingError(
-            f"training diverged: at step {step} the loss is {loss:.3g}, it began at {progress.first_loss:.3g}",
-            hint="a lower train.rate, or a longer train.warmup",
-        )
+        watch(session, reading)
 
 
 def validate(session: Session, meter: Meter) -> None:
