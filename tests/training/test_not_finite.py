@@ -14,6 +14,7 @@ from manyheads.models.transformer import Transformer
 from manyheads.tasks.consistency import choose_loss
 from manyheads.tasks.pairs import PairBatch
 from manyheads.tasks.translate import Task
+from manyheads.training import steps
 from manyheads.training.examine import find_not_finite
 from manyheads.training.state import read_tensors
 from manyheads.training.steps import EagerSteps
@@ -93,6 +94,15 @@ def test_a_gradient_that_is_not_finite_is_found_though_the_loss_is():
     assert find_not_finite(model, loss, [torch.ones(3, 2)], CPU, backward=False) is None
 
 
+def test_a_norm_that_overflows_is_found_though_every_gradient_is_finite():
+    model = nn.Linear(1, 2)
+    assert (
+        find_not_finite(model, lambda model, x: model(x).sum() * 1e30, [torch.ones(1, 1)], CPU)
+        == "norm of the gradient"
+    )
+    assert find_not_finite(model, lambda model, x: model(x).sum() * 1e15, [torch.ones(1, 1)], CPU) is None
+
+
 # ── in a run ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -168,16 +178,33 @@ def test_one_bad_weight_ends_the_run_at_once_with_the_last_save_as_it_was(tmp_pa
     with pytest.raises(TrainingError) as caught:
         train(**{"train.validate_every": 4})
     bad = "decoder.blocks.0.feedforward.up"
-    said = f"weights must be finite, got others in {bad}.weight: the gradient was not finite, first in {bad}, at step 6 with "
+    said = f"weights must be finite, got others in {bad}.weight at step 8: the gradient was not finite, first in {bad}, at step 6 with "
     assert caught.value.message.startswith(f"{said}{tmp_path}/train.tsv, lines ")
     assert caught.value.message.endswith(" more")
     (event,) = events(tmp_path / "run", "not_finite")
-    assert (event["step"], event["module"], event["weights"]) == (6, bad, [f"{bad}.weight"])
+    assert (event["step"], event["module"]) == (6, bad)
     (newest,) = (tmp_path / "run" / "checkpoints").iterdir()
     assert newest.name == "step-4"
     assert all(t.isfinite().all() for t in read_tensors(newest, "weights.safetensors").values())
     monkeypatch.undo()
     assert train(resume=True, **{"train.validate_every": 4}).steps == 40
+
+
+def test_weights_that_an_update_made_so_are_not_saved(tmp_path, train, monkeypatch):
+    """The gradient of the last step before a save is finite, and what comes of it is not."""
+    update, calls = steps.update, []
+
+    def overflow(optimizer, parameters, rate, clip):
+        report = update(optimizer, parameters, rate, clip)
+        calls.append(1)
+        if len(calls) == 8:
+            parameters[-1].detach().view(-1)[0] = float("inf")
+        return report
+
+    monkeypatch.setattr(steps, "update", overflow)
+    with pytest.raises(TrainingError, match=r"weights must be finite, got others in decoder\.norm\.bias at step 8\n"):
+        train(**{"train.validate_every": 100, "train.save_every": 4})
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-4"]
 
 
 def test_one_bad_word_is_named_with_the_lines_of_the_first_batch_that_has_it(tmp_path, train, monkeypatch):
@@ -186,7 +213,7 @@ def test_one_bad_word_is_named_with_the_lines_of_the_first_batch_that_has_it(tmp
     ((word,),) = manyheads.Translator.load(before.folder, "cpu").vocabulary.source.encode(["z"])
     before.folder.rename(tmp_path / "before")
     seen = watched(monkeypatch, spoil_at(1, lambda model: model.words.weight[word].fill_(NAN)))
-    with pytest.raises(TrainingError, match=r"got others in words.weight: .* first in words, at step "):
+    with pytest.raises(TrainingError, match=r"got others in words.weight at step \d+: .* first in words, at step "):
         train()
     (event,) = events(tmp_path / "run", "not_finite")
     first = next(step for step, batch in seen.items() if (batch.source == word).any())
@@ -202,7 +229,7 @@ def test_many_in_a_row_end_the_run_and_the_last_is_named(tmp_path, train, monkey
         train(**{"train.steps": 100, "train.validate_every": 100})
     where = f"first in loss, at step 30 with {tmp_path}/train.tsv, lines "
     assert f"not finite 25 times in a row before step 30, {where}" in caught.value.message
-    assert f"{tmp_path}/run/log.jsonl has all lines" in caught.value.hint
+    assert f"{tmp_path}/run/log.jsonl has every line" in caught.value.hint
     assert [e["step"] for e in events(tmp_path / "run", "not_finite")] == list(range(6, 31))
 
 
@@ -229,7 +256,7 @@ def test_one_bad_batch_is_named(tmp_path, train, monkeypatch):
     seen = watched(monkeypatch, spoil)
     train(**{"train.steps": 8})
     (event,) = events(tmp_path / "run", "not_finite")
-    assert (event["step"], event["module"], event["weights"]) == (4, "loss", [])
+    assert (event["step"], event["module"]) == (4, "loss")
     ((name, lines),) = event["lines"].items()
     assert name == str(tmp_path / "train.tsv")
     assert texts(tmp_path / "train.tsv", lines) == decoded(tmp_path / "run", seen[4])
@@ -267,7 +294,7 @@ def test_in_a_team_the_lines_are_those_of_the_share_that_is_to_blame(tmp_path, s
     status, _, said = finish(torchrun(script, "not finite", *data, tmp_path / "run", shard))
     assert status == 0, said
     (event,) = events(tmp_path / "run", "not_finite")
-    assert (event["step"], event["module"], event["weights"]) == (6, "loss", [])
+    assert (event["step"], event["module"]) == (6, "loss")
     (lines,) = event["lines"].values()
     recipe = manyheads.load_recipe(tmp_path / "run" / "recipe.toml")
     task = Task.prepare(recipe, tmp_path / "data", dict(zip(("train", "dev"), data, strict=True)), {}, lambda _: None)

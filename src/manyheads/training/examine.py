@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import get_total_norm
 
 from manyheads.machine import Machine
 from manyheads.tasks.task import Part
@@ -25,7 +26,7 @@ def find_not_finite(
     model: nn.Module, loss: Loss, parts: Sequence[Part], machine: Machine, *, backward: bool = True
 ) -> str | None:
     """The first module in the forward pass whose output is not finite; else "loss", or the first weight in the backward pass whose
-    gradient is not; None if all is finite."""
+    gradient is not, or the norm of all gradients, which are squared for it; None if all is finite."""
     with torch.no_grad(), machine.autocast(), looked_at(model) as found:
         losses = [loss(model, part) for part in parts]
     if found:
@@ -62,6 +63,8 @@ def first_bad_gradient(model: nn.Module, loss: Loss, parts: Sequence[Part], mach
         bad = [name for name, gradient in zip(names, gradients, strict=True) if not all_finite(gradient)]
         if bad:
             return f"gradient of {bad[-1]}"
+        if not all_finite(get_total_norm([gradient for gradient in gradients if gradient is not None])):
+            return "norm of the gradient"
     return None
 
 

@@ -28,7 +28,7 @@ from manyheads.training.session import Session
 from manyheads.training.signals import StopRequest
 from manyheads.training.state import WEIGHTS, Progress, State, read_tensors
 from manyheads.training.steps import EagerSteps, GraphedSteps, Steps, can_graph
-from manyheads.training.watch import note_split, watch
+from manyheads.training.watch import check_weights, note_split, watch
 
 __all__ = ["Ending", "fit", "steps_of", "warmup_of"]
 
@@ -169,6 +169,7 @@ def validate(session: Session, meter: Meter) -> None:
     """Score the model; the best so far becomes the run's model."""
     meter.pause()
     log_readings(session, meter, all_of_them=True)
+    check_weights(session)
     session.show.doing("scoring")
     state, progress = session.state, session.state.progress
     model = state.best_model()
@@ -205,6 +206,7 @@ def save(session: Session, meter: Meter, checkpoints: Checkpoints, *, must: bool
     session.show.doing("saving")
     meter.pause()
     log_readings(session, meter, all_of_them=True)  # what is saved knows of all that was
+    check_weights(session)
     save_checkpoint(session, checkpoints, must=must)
     session.show.doing("training")
 

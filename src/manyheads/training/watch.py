@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
+from torch import Tensor, nn
+
 from manyheads.errors import TrainingError
 from manyheads.tasks.task import Batch
 from manyheads.training.examine import find_not_finite, weights_not_finite
@@ -14,7 +16,7 @@ from manyheads.training.session import Session
 from manyheads.training.state import Progress
 from manyheads.training.steps import seed_step
 
-__all__ = ["note_split", "watch"]
+__all__ = ["check_weights", "note_split", "watch"]
 
 MOST_HIGH = 3
 """Readings of the loss in a row that may be far too high."""
@@ -36,7 +38,7 @@ def watch(session: Session, reading: Reading) -> None:
     if progress.skipped >= MOST_SKIPPED:
         raise TrainingError(
             f"training diverged: the gradient was not finite {progress.skipped} times in a row before step {reading.step}, {found}",
-            hint=f"a lower train.rate, or a longer train.warmup; what was saved has finite weights; {session.run.log} has all lines",
+            hint=f"a lower train.rate, or a longer train.warmup; what was saved has finite weights; {session.run.log} has every line",
         )
 
 
@@ -60,35 +62,45 @@ def watch_loss(progress: Progress, loss: float, step: int) -> None:
 def note_not_finite(session: Session, step: int, batch: Batch) -> str:
     """Write down which lines were in the batch and where its numbers first were not finite. Gives it in words.
 
-    If weights themselves are not finite no other batch will do better, and what is saved from now on is of no use.
     In a team each process looks at its own share; if only some are to blame, only their lines are named.
     """
-    progress, weights = session.state.progress, weights_not_finite(session.state.model)
+    progress = session.state.progress
     shares = session.team.gather({"module": examine(session, step, batch), "lines": session.task.lines(batch)})
     bad = [share for share in shares if share["module"]]
     module = bad[0]["module"] if bad else None
     lines = joined([share["lines"] for share in bad or shares])
-    session.log.write("not_finite", step=step, module=module, weights=weights, lines=lines)
+    session.log.write("not_finite", step=step, module=module, lines=lines)
     where = f"first in {module}" if module else "though it is when computed again"
     found = f"{where}, at step {step:,} with {listed(lines)}"
-    if weights:
-        raise TrainingError(
-            f"weights must be finite, got others in {weights[0]}: the gradient was not finite, {found}",
-            hint="no update makes them so: this machine's memory may be faulty; --resume goes on from the last save, which is as it was",
-        )
+    check_weights(session, f": the gradient was not finite, {found}")
     progress.not_finite += 1
     if progress.not_finite == 1:
         session.show.say(f"the gradient was not finite, {found}; such a step changes nothing, log.jsonl has every one")
     return found
 
 
+def check_weights(session: Session, why: str = "") -> None:
+    """If weights themselves are not finite no batch will do better, and what is saved from then on is of no use."""
+    bad = weights_not_finite(session.state.model)
+    if bad:
+        raise TrainingError(
+            f"weights must be finite, got others in {bad[0]} at step {session.state.progress.step:,}{why}",
+            hint="a lower train.rate; if it is not too high, this machine's memory may be at fault: --resume goes on from the last save, "
+            "whose weights are finite",
+        )
+
+
 def examine(session: Session, step: int, batch: Batch) -> str | None:
-    """With the draws that the step had. Weights that are shared out can only be computed with by all, in one order: forward."""
+    """With the draws and the numbers that the step had. Weights that are shared out can only be computed with by all, in one order: forward."""
     state, config, machine = session.state, session.config, session.machine
     seed_step(config.seed, step, session.team.rank)
     parts = batch.to(machine.device).split(config.accumulate)
+
+    def loss(model: nn.Module, part: Any) -> Tensor:
+        return session.task.loss(model, part) * session.team.size / batch.count
+
     try:
-        return find_not_finite(state.model, session.task.loss, parts, machine, backward=not state.sharded)
+        return find_not_finite(state.model, loss, parts, machine, backward=not state.sharded)
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
