@@ -88,6 +88,26 @@ def test_what_is_recorded_gets_packs(train, tmp_path):
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["compile_seconds"] == 1.5
 
 
+def test_a_recorded_step_that_is_not_finite_is_written_down_with_its_lines(train, tmp_path):
+    seen = {}
+
+    class Recorded:
+        compile_seconds = 0.0
+
+        def __init__(self, *_): ...
+
+        def __call__(self, batch, step, rate):
+            seen[step] = batch
+            return torch.ones(()), torch.ones(()), torch.tensor(float(step == 2))
+
+    train(Recorded)
+    lines = (tmp_path / "run" / "log.jsonl").read_text().splitlines()
+    (event,) = [e for e in map(json.loads, lines) if e["event"] == "not_finite"]
+    expected = sorted(int(pair) + 1 for pair in seen[2].pairs)
+    assert (event["step"], event["module"]) == (2, None)  # computed again as it is, it is finite
+    assert event["lines"] == {str(tmp_path / "train.tsv"): expected}
+
+
 def test_a_gradient_that_is_lost_is_noticed():
     model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1))
     model(torch.ones(4, 2)).sum().backward()

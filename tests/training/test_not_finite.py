@@ -268,7 +268,7 @@ def test_what_does_not_happen_again_is_said_to_be_so(tmp_path, train, monkeypatc
     train(**{"train.steps": 8})
     (event,) = events(tmp_path / "run", "not_finite")
     assert (event["step"], event["module"]) == (4, None)
-    assert "not finite, though it is when computed again, at step 4 with " in capsys.readouterr().err
+    assert "not finite, it is not known where, at step 4 with " in capsys.readouterr().err
 
 
 def test_looking_into_it_changes_nothing(tmp_path, train, monkeypatch):

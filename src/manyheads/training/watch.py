@@ -70,7 +70,7 @@ def note_not_finite(session: Session, step: int, batch: Batch) -> str:
     module = bad[0]["module"] if bad else None
     lines = joined([share["lines"] for share in bad or shares])
     session.log.write("not_finite", step=step, module=module, lines=lines)
-    where = f"first in {module}" if module else "though it is when computed again"
+    where = f"first in {module}" if module else "it is not known where"
     found = f"{where}, at step {step:,} with {listed(lines)}"
     check_weights(session, f": the gradient was not finite, {found}")
     progress.not_finite += 1
@@ -91,7 +91,10 @@ def check_weights(session: Session, why: str = "") -> None:
 
 
 def examine(session: Session, step: int, batch: Batch) -> str | None:
-    """With the draws and the numbers that the step had. Weights that are shared out can only be computed with by all, in one order: forward."""
+    """With the draws and the numbers that the step had; None if they are finite now, or if there is no memory to look.
+
+    Weights that are shared out can only be computed with by all processes, in one order: forward.
+    """
     state, config, machine = session.state, session.config, session.machine
     seed_step(config.seed, step, session.team.rank)
     parts = batch.to(machine.device).split(config.accumulate)
@@ -131,7 +134,8 @@ def note_split(session: Session, step: int, parts: int) -> None:
     progress.split += 1
     session.log.write("split", step=step, parts=parts)
     if progress.split == 1:
+        when = "for a new run" if progress.packed else "also with --resume"  # packs are planned when a run begins
         session.show.say(
             f"step {step:,}: not enough memory for its batch at once, computed in {parts} parts with the same gradient; trying costs "
-            f"time: train.accumulate={parts} (also with --resume), or a smaller train.tokens for a new run, does without"
+            f"time: train.accumulate={parts} ({when}), or a smaller train.tokens for a new run, does without"
         )
