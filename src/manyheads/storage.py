@@ -51,7 +51,7 @@ Entries = dict[str, list[Entry]]
 def write_folder(folder: Path, files: Files) -> None:
     """A folder that appears whole, with its manifest."""
     temporary = folder.with_name(f".{folder.name}.writing")
-    with saving(folder):
+    with saving(folder, files):
         try:
             check_room(folder.parent, files)
             shutil.rmtree(temporary, ignore_errors=True)  # of a run that was killed
@@ -72,7 +72,7 @@ def publish(root: Path, files: Files) -> None:
 
     A file the manifest does not know comes before it is listed; one that it knows is replaced while both contents are.
     """
-    with saving(root):
+    with saving(root, files):
         check_room(root, files)
         old = read_manifest(root) if (root / MANIFEST).exists() else {}
         new = entries(files)
@@ -88,14 +88,16 @@ def publish(root: Path, files: Files) -> None:
 
 
 @contextmanager
-def saving(path: Path) -> Iterator[None]:
-    """What the operating system refuses while `path` is saved, as an error for people."""
+def saving(path: Path, files: Files | None = None) -> Iterator[None]:
+    """What the operating system refuses while `path` is saved, as an error for people; if it is room for `files`, how much."""
     try:
         yield
     except OSError as error:
+        full = error.errno in NO_ROOM
+        room = f": {room_for(path, files)}" if full and files is not None else ""
         raise SaveError(
-            f"{path} could not be saved: {error.strerror or error}; what was saved before is untouched",
-            hint="make room and go on with --resume" if error.errno in NO_ROOM else None,
+            f"{path} could not be saved: {error.strerror or error}{room}; what was saved before is untouched",
+            hint="make room and go on with --resume" if full else None,
         ) from None
 
 
@@ -151,10 +153,20 @@ def append_line(path: Path, line: str) -> None:
 
 
 def check_room(folder: Path, files: Files) -> None:
-    needed = sum(map(len, files.values())) + LARGEST_MANIFEST // 16
-    free = shutil.disk_usage(nearest_folder(folder)).free
-    if free < needed:
-        raise OSError(errno.ENOSPC, f"{needed:,} bytes are needed, {free:,} are free")
+    if room_free(folder) < room_needed(files):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def room_for(folder: Path, files: Files) -> str:
+    return f"{room_needed(files):,} bytes are needed, {room_free(folder):,} are free"
+
+
+def room_needed(files: Files) -> int:
+    return sum(map(len, files.values())) + LARGEST_MANIFEST // 16
+
+
+def room_free(folder: Path) -> int:
+    return shutil.disk_usage(nearest_folder(folder)).free
 
 
 def nearest_folder(path: Path) -> Path:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from manyheads.errors import InputError, SaveError, TrainingError
@@ -146,6 +147,24 @@ def test_a_pipe_is_read_once(tmp_path, write):
     assert read_ready(tmp_path / "data")["files"] == {"train": [None], "dev": []}
 
 
+def test_every_pair_knows_its_line(tmp_path, write):
+    """Though some before it are blank, too long, or held out; in two files, and one of them twice."""
+    one = f"\t\n{lines(40)}{'long ' * 60}\tx\n{lines(5, 50)}a\t\n{lines(30, 60)}"
+    train = [write(one), write(lines(9, 200), "b.tsv"), write(one)]
+    data, texts_of = prepare(tmp_path / "data", train)
+    texts = {path: Path(path).read_bytes().split(b"\n") for path in train}
+    pairs = np.arange(len(data.sources))
+    for pair, expected in zip(pairs, texts_of, strict=True):
+        ((path, (line,)),) = data.places(pairs[[pair]]).items()
+        assert tuple(texts[path][line - 1].decode().split("\t")) == expected
+    found = data.places(np.random.default_rng(0).permutation(pairs))
+    assert list(found) == [train[0], train[1]]
+    assert all(numbers == sorted(set(numbers)) for numbers in found.values())
+    assert found[train[1]] != []
+    assert sum(map(len, found.values())) < len(pairs)  # the lines of a file that is there twice are the same
+    assert data.places(pairs[:0]) == {}
+
+
 def test_a_fingerprint_notices_a_new_line_and_a_changed_letter(tmp_path, write):
     path = write(lines(30))
     before = fingerprint({"train": check_paths(path, "--train")})
@@ -168,7 +187,7 @@ class Killed(BaseException):
     """The process ended here."""
 
 
-@pytest.mark.parametrize("call", range(24))
+@pytest.mark.parametrize("call", range(27))
 def test_ids_are_all_there_or_not_at_all(tmp_path, write, monkeypatch, call):
     """Killed at any rename, sync or removal, also while ids are made again: what says "prepared" is whole."""
     folder, train = tmp_path / "data", [write(lines(30))]

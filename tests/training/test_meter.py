@@ -1,5 +1,7 @@
 """The meter, with a GPU that is on a screen: moments happen when it comes to them."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -39,7 +41,7 @@ def meter_with(clock):
 def steps(meter, losses, step, tokens=100, skipped=0.0):
     meter.resume()
     for loss in losses:
-        meter.add(tokens, torch.tensor(loss), torch.tensor(2.0), torch.tensor(skipped))
+        meter.add(SimpleNamespace(count=tokens), torch.tensor(loss), torch.tensor(2.0), torch.tensor(skipped))
     meter.send(step, 0.5)
 
 
@@ -84,6 +86,19 @@ def test_skips_in_a_row_are_counted_over_windows():
     steps(meter, [1.0] * 4, 3)
     list(meter.readings(all_of_them=True))
     assert meter.progress.skipped == 0
+
+
+def test_steps_that_changed_nothing_are_told_apart():
+    """With what they were to learn from; how the others went is not spoilt by them."""
+    meter = meter_with(Slow())
+    batches = [SimpleNamespace(count=10) for _ in range(4)]
+    meter.resume()
+    for batch, loss, skipped in zip(batches, (1.0, float("nan"), 3.0, float("inf")), (0.0, 1.0, 0.0, 1.0), strict=True):
+        meter.add(batch, torch.tensor(loss), torch.tensor(loss), torch.tensor(skipped))
+    meter.send(7, 0.5)
+    (reading,) = meter.readings(all_of_them=True)
+    assert reading.skipped == [(5, batches[1]), (7, batches[3])]
+    assert (reading.loss, reading.norm) == (2.0, 2.0)
 
 
 def test_nothing_added_is_nothing_sent():

@@ -239,7 +239,7 @@ def test_a_full_disk_leaves_the_last_save(tmp_path, data, monkeypatch):
         return SimpleNamespace(free=1_000) if saved else real(path)
 
     monkeypatch.setattr("manyheads.storage.shutil.disk_usage", usage)
-    with pytest.raises(SaveError, match=r"could not be saved: [\d,]+ bytes are needed, 1,000 are free"):
+    with pytest.raises(SaveError, match=r"could not be saved: No space .*: [\d,]+ bytes are needed, 1,000 are free"):
         train(data, tmp_path / "run")
     monkeypatch.undo()
     assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-4"]

@@ -1,7 +1,7 @@
 """`manyheads train`: from pairs of lines to a model."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -23,6 +23,7 @@ def train(
     settings: Settings = (),
     resume: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     data_changed: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    on_save_error: Literal["stop", "warn"] = "stop",
     device: Device = "auto",
 ) -> None:
     """Train a model on pairs of lines; its folder then works with `translate`, `evaluate` and `score`.
@@ -54,12 +55,15 @@ def train(
         Go on with the run in --out, if there is one: the same command, with --resume.
     data_changed
         With --resume: go on although the data is not what the run began with.
+    on_save_error
+        When the disk is full: stop, or warn each time, go on and count it in summary.json.
     """
     from manyheads.training.api import train as train_model
 
     trained = train_model(
         recipe, train=train, dev=dev or None, out=out, base=base, old_dev=old_dev or None,
-        changes=parse_changes(settings), resume=resume, data_changed=data_changed, device=device,
+        changes=parse_changes(settings), resume=resume, data_changed=data_changed,
+        on_save_error=on_save_error, device=device,
     )  # fmt: skip
     if trained.stopped is not None:
         sys.exit(128 + trained.stopped)

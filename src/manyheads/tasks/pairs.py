@@ -10,8 +10,8 @@ B pairs · S source tokens · T target tokens
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Generic, Protocol, Self, TypeVar
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -23,8 +23,11 @@ from manyheads.text.batches import cut
 from manyheads.text.packs import Room
 from manyheads.text.shards import Rows
 from manyheads.text.tokenizer import BEGIN, END, PADDING
+from manyheads.text.turns import Numbers
 
 __all__ = ["PackedPairs", "PairBatch", "Pairs", "Parts", "pack_pairs", "pad_in_parts", "pad_pairs"]
+
+NO_PAIRS: Any = field(default_factory=lambda: np.empty(0, np.int64))
 
 Inputs = tuple[Tensor, Tensor] | tuple[Tensor, Tensor, Layout, Layout]
 
@@ -74,12 +77,14 @@ class PairBatch(Tensors):
     """One pair a row.
 
     count   target tokens, the end included, of the whole batch, also in a part of it
+    pairs   which ones of the training set these are; also of the whole batch
     """
 
     source: Int[Tensor, "B S"]
     target: Int[Tensor, "B T"]
     labels: Int[Tensor, "B T"]
     count: int = 1
+    pairs: Numbers = NO_PAIRS
 
     @property
     def inputs(self) -> Inputs:
@@ -87,6 +92,9 @@ class PairBatch(Tensors):
 
     def split(self, parts: int) -> list["PairBatch"]:
         return [self.with_tensors(rows) for rows in zip(*(t.chunk(parts) for t in self.tensors()), strict=True)]
+
+    def halves(self) -> list["PairBatch"]:
+        return self.split(2)
 
     def twice(self) -> "PairBatch":
         return self.with_tensors(t.repeat(2, 1) for t in self.tensors())
@@ -116,6 +124,17 @@ class PackedPairs(Tensors):
         )
         return self.source, self.target, *layouts
 
+    def halves(self) -> list["PackedPairs"]:
+        """Without the padding behind them. (The end stands once in every pair.)"""
+        pairs = int((self.labels == END).sum())
+        return [self.some(0, pairs // 2), self.some(pairs // 2, pairs)] if pairs > 1 else [self]
+
+    def some(self, first: int, last: int) -> "PackedPairs":
+        sources, targets = self.source_offsets[first : last + 1], self.target_offsets[first : last + 1]
+        (start, end), (begin, stop) = sources[[0, -1]].tolist(), targets[[0, -1]].tolist()
+        ids = self.source[start:end], self.target[begin:stop], self.labels[begin:stop]
+        return self.with_tensors([*ids, sources - start, targets - begin])
+
     def twice(self) -> "PackedPairs":
         ids = (torch.cat([t, t]) for t in (self.source, self.target, self.labels))
         offsets = (torch.cat([t, t[1:] + t[-1]]) for t in (self.source_offsets, self.target_offsets))
@@ -130,16 +149,18 @@ class Parts(Generic[Part]):
     """Packs, or padded batches, that one update learns from.
 
     count   target tokens, the end included, of all of them
+    pairs   which ones of the training set these are
     """
 
     parts: Sequence[Part]
     count: int
+    pairs: Numbers = NO_PAIRS
 
     def to(self, device: torch.device) -> "Parts[Part]":
-        return Parts([part.to(device) for part in self.parts], self.count)
+        return replace(self, parts=[part.to(device) for part in self.parts])
 
     def pinned(self) -> "Parts[Part]":
-        return Parts([part.pinned() for part in self.parts], self.count)
+        return replace(self, parts=[part.pinned() for part in self.parts])
 
     def split(self, parts: int) -> Sequence[Part]:
         """As they were planned, whatever number is asked for."""

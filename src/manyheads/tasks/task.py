@@ -14,7 +14,7 @@ from manyheads.errors import InputError
 from manyheads.recipe import Recipe
 from manyheads.team import ALONE, Team
 
-__all__ = ["Batch", "Sample", "Task", "Validation", "changed_data"]
+__all__ = ["Batch", "Part", "Sample", "Task", "Validation", "changed_data"]
 
 Say = Callable[[str], None]
 
@@ -33,8 +33,16 @@ class Batch(Protocol):
         """In memory that a GPU copies from by itself, so that nobody waits for the copy."""
         ...
 
-    def split(self, parts: int) -> Sequence[Self]:
+    def split(self, parts: int) -> Sequence["Part"]:
         """Parts that are computed one after the other and together give the same gradient."""
+        ...
+
+
+class Part(Protocol):
+    """What is computed at once."""
+
+    def halves(self) -> Sequence[Self]:
+        """Two smaller parts that together give the same gradient; itself alone, if it cannot be any smaller."""
         ...
 
 
@@ -124,6 +132,10 @@ class Task(Protocol):
 
         Its `count` is that of the whole batch.
         """
+        ...
+
+    def lines(self, batch: Any) -> dict[str, list[int]]:
+        """Where what is in a batch stood: files and the numbers of their lines."""
         ...
 
     def hastened(self) -> AbstractContextManager[None]:

@@ -134,17 +134,29 @@ class Task:
     def batch(self, step: int, team: Team = ALONE) -> PairBatch | Parts[PairBatch]:
         """If the plan is made of packs, their pairs, padded."""
         if isinstance(self.plan, BatchPlan):
-            return share_of(*self.rows(self.plan.rows(step), step // self.plan.batches), team)
+            return self.share_of(self.plan.rows(step), step, team)
+        rows = np.concatenate(self.plan.rows(step))
         if team.size > 1:  # each must compute as many parts as the others: one
-            return share_of(*self.rows(np.concatenate(self.plan.rows(step)), step // self.plan.batches), team)
+            return self.share_of(rows, step, team)
         parts = [part for pair in self.pieces(step) for part in pad_in_parts(*pair, max(self.plan.room[:2]))]
-        return Parts(parts, sum(part.count for part in parts))
+        return Parts(parts, sum(part.count for part in parts), rows)
+
+    def share_of(self, rows: Numbers, step: int, team: Team) -> PairBatch:
+        """A process' share of pairs, padded."""
+        sources, targets = self.rows(rows, step // self.plan.batches)
+        mine = list(team.share(range(len(rows))))
+        # All processes compute as many pairs: who has one less gets one along with which there is nothing to learn.
+        short = -(-len(rows) // team.size) - len(mine)
+        batch = pad_pairs(sources.some(mine + [0] * short), targets.some(mine + [0] * short))
+        batch.labels[len(mine) :] = PADDING
+        return replace(batch, count=int(targets.lengths.sum()) + len(rows), pairs=rows[mine])
 
     def packs(self, step: int) -> Parts[PackedPairs]:
         assert isinstance(self.plan, PackPlan)
         pieces, longest = list(self.pieces(step)), self.recipe.data.max_length + 1
         count = sum(int(targets.lengths.sum()) + len(targets.lengths) for _, targets in pieces)
-        return Parts([pack_pairs(*pair, self.plan.room, longest) for pair in pieces], count)
+        packs = [pack_pairs(*pair, self.plan.room, longest) for pair in pieces]
+        return Parts(packs, count, np.concatenate(self.plan.rows(step)))
 
     def pieces(self, step: int) -> Iterator[tuple[Rows, Rows]]:
         """Sources and targets of each pack of a step."""
@@ -159,6 +171,9 @@ class Task:
         sources = self.sources.begin(rows, epoch, source_room)
         targets = self.targets.begin(rows, epoch, target_room)
         return sources(), targets()
+
+    def lines(self, batch: PairBatch | Parts[Any]) -> dict[str, list[int]]:
+        return self.data.places(batch.pairs)
 
     def hastened(self) -> AbstractContextManager[None]:
         return employed((self.sources, self.targets))
@@ -204,17 +219,6 @@ class Task:
         scores = score_outputs(pairs, outputs, symbols=self.vocabulary.target.kind == "symbols")
         samples = [Sample(*pair, output) for pair, output in zip(pairs[:SAMPLES], outputs, strict=False)]
         return Validation(chosen_by(scores), metrics | reported(scores), samples)
-
-
-def share_of(sources: Rows, targets: Rows, team: Team) -> PairBatch:
-    """A process' share of pairs, padded."""
-    pairs = len(targets.lengths)
-    mine = list(team.share(range(pairs)))
-    # All processes compute as many pairs: who has one less gets one along with which there is nothing to learn.
-    short = -(-pairs // team.size) - len(mine)
-    batch = pad_pairs(sources.some(mine + [0] * short), targets.some(mine + [0] * short))
-    batch.labels[len(mine) :] = PADDING
-    return replace(batch, count=int(targets.lengths.sum()) + pairs)
 
 
 def learn_vocabulary(recipe: Recipe, sources: Lines, targets: Lines) -> Vocabulary:

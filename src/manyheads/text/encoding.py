@@ -13,15 +13,17 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import numpy as np
+
 from manyheads.text.processes import Process, cores, start_process
-from manyheads.text.shards import GIVEN, join_sequences, sequence_writer
+from manyheads.text.shards import GIVEN, LINE, join_files, join_sequences, sequence_writer
 from manyheads.text.spool import BLOCK, Spool, read_spool
 from manyheads.text.vocabulary import Vocabulary
 
 __all__ = ["Encoded", "encode_spool"]
 
 VOCABULARY = "vocabulary.json"
-SIDES = ("train.source", "train.target")
+SIDES, LINES = ("train.source", "train.target"), "train.lines"
 MOST = 16
 WORTH_A_PROCESS = 10
 """Blocks that a process should have to do, at least."""
@@ -53,7 +55,7 @@ class Stretch:
 
 
 def encode_spool(spool: Spool, vocabulary: Vocabulary, max_length: int) -> list[Encoded]:
-    """Ids of every pair that is short enough, as train.source and train.target beside the spool."""
+    """Ids of every pair that is short enough, as train.source and train.target beside the spool, and its line in train.lines."""
     work = list(stretches(spool, max_length))
     if len(work) == 1:
         results = [encode_stretch(work[0], vocabulary)]
@@ -62,6 +64,7 @@ def encode_spool(spool: Spool, vocabulary: Vocabulary, max_length: int) -> list[
         results = run_all(work)
     for side in SIDES:
         join_sequences(spool.folder / side, [one.place(side) for one in work])
+    join_files(spool.folder / LINES, [one.place(LINES) for one in work])
     return results
 
 
@@ -79,13 +82,14 @@ def encode_stretch(stretch: Stretch, vocabulary: Vocabulary) -> Encoded:
     writers = [sequence_writer(stretch.place(side), size) for side, size in zip(SIDES, vocabulary.sizes, strict=True)]
     most = stretch.max_length * GIVEN.itemsize
     pairs = read_spool(Path(stretch.folder), stretch.start, stretch.end, stretch.held_out_below)
-    with writers[0] as write_sources, writers[1] as write_targets:
+    with writers[0] as write_sources, writers[1] as write_targets, open(stretch.place(LINES), "wb") as lines:
         while block := list(islice(pairs, BLOCK)):
             sources = vocabulary.source.encode_packed([source for _, (source, _) in block])
             targets = vocabulary.target.encode_packed([target for _, (_, target) in block])
             short = [max(len(s), len(t)) <= most for s, t in zip(sources, targets, strict=True)]
             write_sources(list(compress(sources, short)))
             write_targets(list(compress(targets, short)))
+            lines.write(np.array([line for (_, line), _ in compress(block, short)], LINE).tobytes())
             for ((corpus, line), _), fits in zip(block, short, strict=True):
                 if fits:
                     found.kept[corpus] += 1

@@ -1,6 +1,7 @@
 """A parallel corpus made ready for training: read once, cut into pieces, kept on disk as ids.
 
     data/train.source.*  train.target.*   ids (see `shards`)
+    data/train.lines                      where each pair stood in its file
     data/dev.source.txt  dev.target.txt   the development set, as text
     data/ready.json                       what was counted, and the fingerprint of the files
 
@@ -17,11 +18,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from jaxtyping import Int
+
 from manyheads.errors import InputError
 from manyheads.storage import replace_file, saving
 from manyheads.text.corpus import Corpus, Counts, Pair, files_of, read_pairs
-from manyheads.text.encoding import Encoded, encode_spool
-from manyheads.text.shards import Sequences
+from manyheads.text.encoding import LINES, SIDES, Encoded, encode_spool
+from manyheads.text.shards import LINE, Sequences, map_file
 from manyheads.text.spool import Spool
 from manyheads.text.vocabulary import Vocabulary
 
@@ -31,7 +35,7 @@ __all__ = [
 
 READY = "ready.json"
 DEV = ("dev.source.txt", "dev.target.txt")
-IDS = [f"train.{side}.{what}" for side in ("source", "target") for what in ("ids", "offsets")]
+IDS = [LINES, *(f"{side}.{what}" for side in SIDES for what in ("ids", "offsets"))]
 Learn = Callable[[Callable[[], Iterable[str]], Callable[[], Iterable[str]]], Vocabulary]
 
 
@@ -41,12 +45,23 @@ class Parallel:
 
     sources: Sequences
     targets: Sequences
+    lines: Int[np.ndarray, " pairs"]
     dev: list[Pair]
     corpora: list[tuple[str, int, float]]  # (name, pairs, weight)
     train_counts: Counts
     dev_counts: Counts
     held_out: bool
     fingerprint: dict[str, str]
+
+    def places(self, pairs: Int[np.ndarray, " some"]) -> dict[str, list[int]]:
+        """Where pairs stood: for each corpus that has some of them, their lines in order."""
+        found: dict[str, list[int]] = {}
+        end = 0
+        for name, count, _ in self.corpora:
+            start, end = end, end + count
+            own = pairs[(start <= pairs) & (pairs < end)]
+            found[name] = sorted({*found.get(name, ()), *self.lines[own].tolist()})
+        return {name: lines for name, lines in found.items() if lines}
 
 
 def prepare_parallel(
@@ -104,6 +119,7 @@ def open_parallel(folder: Path, vocabulary: Vocabulary) -> Parallel:
     return Parallel(
         Sequences(folder / "train.source", vocabulary.source.size),
         Sequences(folder / "train.target", vocabulary.target.size),
+        map_file(folder / LINES, LINE),
         list(zip(*lines, strict=True)),
         [(name, pairs, weight) for name, pairs, weight in ready["corpora"]],
         Counts(**ready["train"]),

@@ -2,6 +2,8 @@
 
 NAME.ids       every id, one sequence after the other
 NAME.offsets   where each sequence starts, and at last where they end
+
+Beside the two sides of a corpus lie the lines that their pairs stood in, one number each.
 """
 
 import shutil
@@ -16,10 +18,11 @@ from jaxtyping import Int
 
 from manyheads.storage import sync_file
 
-__all__ = ["Later", "Rows", "Sequences", "join_sequences", "sequence_writer"]
+__all__ = ["LINE", "Later", "Rows", "Sequences", "join_files", "join_sequences", "map_file", "sequence_writer"]
 
 Ids = Int[np.ndarray, "*shape"]
 GIVEN = np.dtype(np.int32)
+LINE = np.dtype(np.int64)
 CHUNK = 1 << 20
 
 
@@ -105,7 +108,7 @@ def beside(path: Path, what: str) -> Path:
     return path.with_name(f"{path.name}.{what}")
 
 
-def map_file(path: Path, dtype: type) -> np.ndarray:
+def map_file(path: Path, dtype: type | np.dtype) -> np.ndarray:
     # An empty file cannot be mapped.
     return np.memmap(path, dtype, mode="r") if path.stat().st_size else np.empty(0, dtype)
 
@@ -133,17 +136,24 @@ def sequence_writer(path: Path, vocabulary: int) -> Iterator[Callable[[Sequence[
 def join_sequences(path: Path, parts: Sequence[Path]) -> None:
     """Sequences of several writers, one after the other; the parts are removed."""
     end = 0
-    with open(beside(path, "ids"), "wb") as ids, open(beside(path, "offsets"), "wb") as offsets:
+    join_files(beside(path, "ids"), [beside(part, "ids") for part in parts])
+    with open(beside(path, "offsets"), "wb") as offsets:
         offsets.write(np.int64(0).tobytes())
         for part in parts:
-            its_ids, its_offsets = beside(part, "ids"), beside(part, "offsets")
-            with open(its_ids, "rb") as file:
-                shutil.copyfileobj(file, ids, CHUNK)
+            its_offsets = beside(part, "offsets")
             stored = map_file(its_offsets, np.int64)
             for start in range(1, len(stored), CHUNK):
                 offsets.write((stored[start : start + CHUNK] + end).tobytes())
             end += int(stored[-1])
-            its_ids.unlink()
             its_offsets.unlink()
-        sync_file(ids)
         sync_file(offsets)
+
+
+def join_files(path: Path, parts: Sequence[Path]) -> None:
+    """Files one after the other; the parts are removed."""
+    with open(path, "wb") as whole:
+        for part in parts:
+            with open(part, "rb") as file:
+                shutil.copyfileobj(file, whole, CHUNK)
+            part.unlink()
+        sync_file(whole)

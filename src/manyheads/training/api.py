@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from manyheads.errors import OptionError, TrainingError
+from manyheads.errors import OptionError, TrainingError, choose
 from manyheads.machine import Machine, choose_machine
 from manyheads.recipe import TASKS, Recipe, change_recipe, load_recipe
 from manyheads.team import Team, gathered
@@ -19,6 +19,7 @@ from manyheads.training.beginning import go_on, introduce, judge_base
 from manyheads.training.ending import Trained, conclude
 from manyheads.training.log import Log, Silent
 from manyheads.training.loop import fit
+from manyheads.training.memory import is_out_of_memory
 from manyheads.training.run import Run
 from manyheads.training.session import Session
 from manyheads.training.show import Show
@@ -28,6 +29,9 @@ from manyheads.training.tensorboard import tensorboard_listener
 from manyheads.training.tuning import FINETUNE, Base, tuned_recipe
 
 __all__ = ["Trained", "train"]
+
+LENIENT = {"stop": False, "warn": True}
+"""By what is to be done when something cannot be saved: does the run go on?"""
 
 
 def train(
@@ -41,6 +45,7 @@ def train(
     changes: Mapping[str, Any] | None = None,
     resume: bool = False,
     data_changed: bool = False,
+    on_save_error: str = "stop",
     device: str = "auto",
     quiet: bool = False,
 ) -> Trained:
@@ -56,7 +61,9 @@ def train(
     changes  keys of the recipe that differ: {"train.steps": 1000}
     resume   go on with the run in `out`, if there is one
     data_changed   go on although the data is not what the run began with: from here on with what is there now
+    on_save_error  "stop": a disk that is full ends the run; "warn": what could not be saved is said and counted, and the run goes on
     """
+    lenient = choose("--on-save-error", on_save_error, LENIENT)
     run = Run(Path(out))
     chosen, origin, why = choose_recipe(recipe, changes or {}, base, train, run if resume else None)
     data = {"train": train, "dev": dev, "old": old_dev or (origin.held_out() if origin else None)}
@@ -72,7 +79,7 @@ def train(
             show.say(f"{run.root} is finished ({why}, step {finished['step']:,}); nothing to do")
             return Trained(run.root, finished["step"], finished["metrics"], finished["reason"])
         machine = choose_machine(team.device(device), chosen.train.precision)
-        return train_in(run, chosen, origin, data, data_changed, machine, team, show)
+        return train_in(run, chosen, origin, data, data_changed, lenient, machine, team, show)
 
 
 def choose_recipe(
@@ -116,6 +123,7 @@ def train_in(
     base: Base | None,
     data: Mapping[str, Any],
     changed: bool,
+    lenient: bool,
     machine: Machine,
     team: Team,
     show: Show,
@@ -129,7 +137,7 @@ def train_in(
         state = State(model, recipe.train, machine.device, team)
         listener = tensorboard_listener(recipe.train.tensorboard, run.tensorboard, show.say)
         log = Log(run.log, show.say, listener) if team.first else Silent()
-        session = Session(task, state, recipe.train, machine, team, run, log, show)
+        session = Session(task, state, recipe.train, machine, team, run, log, show, lenient)
         going_on = go_on(session, changed)
         introduce(session)
         if base and not going_on:
@@ -163,12 +171,8 @@ def enough_memory() -> Iterator[None]:
     """That there is none left is a failure like others; torch says it in several ways."""
     try:
         yield
-    except (MemoryError, torch.OutOfMemoryError, RuntimeError) as error:
-        if (
-            isinstance(error, RuntimeError)
-            and not isinstance(error, torch.OutOfMemoryError)
-            and "alloc" not in str(error)
-        ):
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
             raise
         raise TrainingError(
             f"there is not enough memory: {str(error).splitlines()[0][:160] if str(error) else 'none left'}",

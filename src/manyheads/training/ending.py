@@ -1,6 +1,6 @@
 """How a run ends: its model is scored as it will be used, and the run is marked as finished and reported."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -12,10 +12,12 @@ from manyheads.modelfolder import MODEL, load_weights
 from manyheads.report.page import write_report
 from manyheads.storage import read_file
 from manyheads.tasks.task import Validation
+from manyheads.training.keeping import check_kept
 from manyheads.training.loop import Ending, steps_of
 from manyheads.training.run import Run
 from manyheads.training.session import Session
 from manyheads.training.show import metrics_line
+from manyheads.training.state import Progress
 from manyheads.training.tuning import comparison
 
 __all__ = ["Trained", "conclude"]
@@ -39,6 +41,7 @@ class Trained:
 def conclude(session: Session, ending: Ending, asked: dict[str, Any]) -> Trained:
     """Score the model as it will be used, mark the run as finished, and write the report."""
     task, run, progress = session.task, session.run, session.state.progress
+    check_kept(session)
     model = task.build()
     load_weights(model, read_file(run.root, MODEL), str(run.root / MODEL))
     model = model.to(session.machine.device)
@@ -50,6 +53,7 @@ def conclude(session: Session, ending: Ending, asked: dict[str, Any]) -> Trained
         "step": progress.step, "reason": ending.reason, "metrics": dict(validation.metrics), "asked": asked,
         "best_step": progress.best_step, "seconds": round(progress.seconds, 1),
         "compile_seconds": round(progress.compile_seconds, 1),
+        "not_finite": progress.not_finite, "split": progress.split, "unsaved": progress.unsaved,
         **({"before": progress.before, "after": after} if after else {}),
     }  # fmt: skip
     report = session.team.together(partial(finish, task, model, run, summary))
@@ -59,6 +63,8 @@ def conclude(session: Session, ending: Ending, asked: dict[str, Any]) -> Trained
         session.show.say(
             f"stopped early, at step {progress.step:,} of {steps:,}: no better in {progress.waited} validations (train.patience)"
         )
+    if troubles := list(troubles_of(progress)):
+        session.show.say(f"on the way: {', '.join(troubles)}; {run.log} has every one")
     comparison(progress.before, after, session.show.say)
     session.show.say(
         f"done: {metrics_line(validation.metrics)}  (dev, as it will be used)\nmodel in {run.root}{report}"
@@ -76,6 +82,16 @@ def judged_again(session: Session, model: nn.Module, on_dev: Validation) -> dict
             found[name] = dict(now.metrics)
             session.log.write("after", on=name, step=progress.step, **now.metrics)
     return found
+
+
+def troubles_of(progress: Progress) -> Iterator[str]:
+    """What a run went on in spite of."""
+    if progress.not_finite:
+        yield f"{progress.not_finite:,} × a gradient that was not finite changed nothing"
+    if progress.split:
+        yield f"{progress.split:,} × a batch was split for want of memory"
+    if progress.unsaved:
+        yield f"{progress.unsaved:,} × a save failed"
 
 
 def finish(task: Any, model: Any, run: Run, summary: dict[str, Any]) -> str:

@@ -5,38 +5,35 @@ bit for bit, on the same machine with as many threads.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from manyheads.errors import TrainingError, first_line
-from manyheads.modelfolder import MODEL, dump_weights
 from manyheads.recipe import TrainConfig
 from manyheads.storage import is_whole
 from manyheads.tasks.task import Batch, Validation
 from manyheads.training.average import mean_weights
 from manyheads.training.checkpoints import Checkpoints
-from manyheads.training.meter import Meter, Reading
+from manyheads.training.keeping import publish, save_checkpoint
+from manyheads.training.memory import release_memory
+from manyheads.training.meter import Meter
 from manyheads.training.prefetch import prefetch
 from manyheads.training.schedule import rate_at
 from manyheads.training.session import Session
 from manyheads.training.signals import StopRequest
 from manyheads.training.state import WEIGHTS, Progress, State, read_tensors
 from manyheads.training.steps import EagerSteps, GraphedSteps, Steps, can_graph
+from manyheads.training.watch import check_weights, note_split, watch
 
 __all__ = ["Ending", "fit", "steps_of", "warmup_of"]
 
 LOG_EVERY = 10
 LOWEST = -1e300
-MOST_HIGH = 3
-"""Readings of the loss in a row that may be far too high."""
-
-MOST_SKIPPED = 20
-"""Updates in a row that may be skipped because a gradient is not finite."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,7 @@ def fit(session: Session, stop: StopRequest) -> Ending:
         step = state.progress.step + 1
         meter.resume()
         rate = config.rate * rate_at(step, schedule=config.schedule, warmup=warmup, steps=steps)
-        meter.add(batch.count, *learn(batch, step, rate))
+        meter.add(batch, *learn(batch, step, rate))
         state.progress.step = step
         show.step(step)
 
@@ -91,7 +88,7 @@ def fit(session: Session, stop: StopRequest) -> Ending:
         elif signal and not last:
             ending = Ending("stopped", signal)
         if step % save_every == 0 or last or ending.reason != "finished":
-            save(session, meter, checkpoints)
+            save(session, meter, checkpoints, must=ending.reason == "stopped")
         if ending.reason != "finished":
             break
     if config.average > 1 and ending.reason != "stopped":
@@ -122,7 +119,7 @@ def choose_steps(session: Session, steps: int) -> tuple[Steps, Callable[[int], B
     alone = state.progress.packed and steps > 0 and can_graph(machine, team)
     if alone and session.config.fast != "off" and (graphed := record(session)):
         return graphed, lambda step: task.packs(step - since)
-    eager = EagerSteps(state, session.config, machine, task.loss, team)
+    eager = EagerSteps(state, session.config, machine, task.loss, team, partial(note_split, session))
     if team.size > 1 and not state.sharded:
         # After the first backward pass of a process, DistributedDataParallel exchanges gradients in another order; a run that
         # goes on would round its sums otherwise than one that was never stopped.
@@ -138,18 +135,20 @@ def record(session: Session) -> GraphedSteps | None:
         steps = GraphedSteps(
             session.state, session.config, session.machine, session.task.fused_loss(), session.task.packs(0)
         )
-    except (torch.OutOfMemoryError, TrainingError):
+    except TrainingError:
         raise
     except Exception as error:  # compilers fail in many ways: without one, training is slower, not impossible
         session.show.say(f"could not compile, going on without: {first_line(error)}")
-        session.state.optimizer.zero_grad(set_to_none=True)
-        if session.state.progress.step == 0:  # a run that has not begun may as well have padded batches
-            session.state.progress.packed = 0
-            session.task.arrange(0)
-        return None
-    session.state.progress.compile_seconds += steps.compile_seconds
-    session.log.write("compiled", step=session.state.progress.step, seconds=round(steps.compile_seconds, 1))
-    return steps
+    else:
+        session.state.progress.compile_seconds += steps.compile_seconds
+        session.log.write("compiled", step=session.state.progress.step, seconds=round(steps.compile_seconds, 1))
+        return steps
+    session.state.optimizer.zero_grad(set_to_none=True)
+    release_memory(session.machine.device)  # it may be that there was too little; what is not recorded can be split
+    if session.state.progress.step == 0:  # a run that has not begun may as well have padded batches
+        session.state.progress.packed = 0
+        session.task.arrange(0)
+    return None
 
 
 def out_of_patience(state: State, config: TrainConfig) -> bool:
@@ -163,56 +162,29 @@ def log_readings(session: Session, meter: Meter, *, all_of_them: bool) -> None:
             tokens_per_second=round(reading.speed), tokens=reading.tokens, seconds=round(reading.seconds, 3),
         )  # fmt: skip
         session.show.figures(reading.loss, reading.speed)
-        watch(meter.progress, reading)
-
-
-def watch(progress: Progress, reading: Reading) -> None:
-    """A run that will not come back is ended."""
-    watch_loss(progress, reading.loss, reading.step)
-    if progress.skipped >= MOST_SKIPPED:
-        raise TrainingError(
-            f"training diverged: the gradient was not finite {progress.skipped} times in a row before step {reading.step}",
-            hint="a lower train.rate, or a longer train.warmup; what was saved has finite weights",
-        )
-
-
-def watch_loss(progress: Progress, loss: float, step: int) -> None:
-    """A loss that stays far above the one it began with will not come back."""
-    if progress.first_loss is None:
-        progress.first_loss = loss
-    progress.high = progress.high + 1 if not loss <= 3 * progress.first_loss + 3 else 0
-    if progress.high >= MOST_HIGH:
-        raise TrainingError(
-            f"training diverged: at step {step} the loss is {loss:.3g}, it began at {progress.first_loss:.3g}",
-            hint="a lower train.rate, or a longer train.warmup",
-        )
+        watch(session, reading)
 
 
 def validate(session: Session, meter: Meter) -> None:
     """Score the model; the best so far becomes the run's model."""
     meter.pause()
     log_readings(session, meter, all_of_them=True)
+    check_weights(session)
     session.show.doing("scoring")
     state, progress = session.state, session.state.progress
     model = state.best_model()
     validation = session.task.validate(model, team=session.team)
     before = progress.best if progress.best is not None else float("-inf")
     score = validation.score if math.isfinite(validation.score) else float("-inf")
-    better = score >= before  # of two equals, the one that has seen more
+    better = score >= before and publish(session, model.state_dict())  # of two equals, the one that has seen more
     learning = loss_fell(progress, validation)
     progress.waited = 0 if score > before or learning else progress.waited + 1
     if better:
         progress.best, progress.best_step = max(score, LOWEST), progress.step
-        publish(session, model.state_dict())
     log_validation(session, "validation", validation, better)
     session.show.validated(progress.step, meter.loss, meter.speed, validation, better)
     session.show.samples(validation)
     session.show.doing("training")
-
-
-def publish(session: Session, weights: Mapping[str, Tensor]) -> None:
-    """What the run would give if it ended here."""
-    session.team.together(lambda: session.run.publish({MODEL: dump_weights(weights)}))
 
 
 def loss_fell(progress: Progress, validation: Validation) -> bool:
@@ -230,27 +202,26 @@ def log_validation(session: Session, event: str, validation: Validation, best: b
     session.log.write(event, step=step, score=validation.score, best=best, **validation.metrics, samples=samples)
 
 
-def save(session: Session, meter: Meter, checkpoints: Checkpoints) -> None:
+def save(session: Session, meter: Meter, checkpoints: Checkpoints, *, must: bool = False) -> None:
     session.show.doing("saving")
     meter.pause()
     log_readings(session, meter, all_of_them=True)  # what is saved knows of all that was
-    state, team = session.state, session.team
-    contents = state.contents() if team.first or state.sharded else {}
-    team.together(lambda: checkpoints.save(state.progress.step, contents))
-    session.log.write("save", step=state.progress.step)
+    check_weights(session)
+    save_checkpoint(session, checkpoints, must=must)
     session.show.doing("training")
 
 
 def average_checkpoints(session: Session, folders: list[Path]) -> None:
     """The mean of the last checkpoints becomes the run's model, if it is at least as good as the best of them."""
+    if not folders:  # none could be saved
+        return
     progress = session.state.progress
     weights = mean_weights(read_tensors(folder, WEIGHTS) for folder in folders)
     model = session.task.build().to(session.machine.device)
     model.load_state_dict(weights)
     validation = session.task.validate(model, team=session.team)
-    better = progress.best is None or validation.score >= progress.best
+    better = (progress.best is None or validation.score >= progress.best) and publish(session, weights)
     if better:
         progress.best, progress.best_step = validation.score, progress.step
-        publish(session, weights)
     log_validation(session, "average", validation, better)
     session.show.say(f"mean of {len(folders)} checkpoints: score {validation.score:.2f}" + ("  best" if better else ""))

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from manyheads.tasks.task import Batch
 from manyheads.team import Team
 from manyheads.training.state import Progress
 
@@ -26,6 +27,7 @@ class Reading:
 
     step, tokens, seconds   at the end of them, of the whole run
     speed                   target tokens a second
+    skipped                 (step, batch) of those that changed nothing because the gradient was not finite
     """
 
     step: int
@@ -35,6 +37,7 @@ class Reading:
     speed: float
     tokens: int
     seconds: float
+    skipped: list[tuple[int, Batch]]
 
 
 @dataclass
@@ -42,14 +45,18 @@ class Window:
     """Some steps, of which nothing is known yet on the host.
 
     numbers   of each step its loss, its gradient's norm, and 1 if it was skipped
-    tokens    of these steps
+    batches   of each step: kept until it is known that nothing is wrong with it
     spent     seconds, as far as they are counted; of the laps they are still to be
     """
 
     numbers: list[Float[Tensor, "3"]] = field(default_factory=list)
-    tokens: int = 0
+    batches: list[Batch] = field(default_factory=list)
     spent: float = 0.0
     laps: list[tuple[Any, Any]] = field(default_factory=list)
+
+    @property
+    def tokens(self) -> int:
+        return sum(batch.count for batch in self.batches)
 
 
 @dataclass(frozen=True)
@@ -124,10 +131,10 @@ class Meter:
         if self.began is None:
             self.began = self.clock.now()
 
-    def add(self, tokens: int, loss: Tensor, norm: Tensor, skipped: Tensor) -> None:
+    def add(self, batch: Batch, loss: Tensor, norm: Tensor, skipped: Tensor) -> None:
         self.window.numbers.append(torch.stack([loss.float(), norm.float(), skipped.float()]))
-        self.window.tokens += tokens
-        self.progress.tokens += tokens
+        self.window.batches.append(batch)
+        self.progress.tokens += batch.count
 
     def pause(self) -> None:
         """What follows is not training: wait until here, and count the time."""
@@ -160,15 +167,17 @@ class Meter:
 
     def read(self, sent: Sent) -> Reading:
         self.clock.wait(sent.arrived)
-        loss, norm, _ = sent.numbers.mean(0).tolist()
+        made = sent.numbers[:, 2] == 0  # a step that changed nothing must not hide what the others were like
+        loss, norm, _ = (sent.numbers[made] if made.any() else sent.numbers).mean(0).tolist()
         losses = self.team.gather(loss)
         self.loss = sum(losses) / len(losses)
-        skipped = int(sent.numbers[:, 2].sum().item())
-        every = skipped == len(sent.numbers)
-        self.progress.skipped = self.progress.skipped + skipped if every else skipped
+        first, batches = sent.step - len(sent.numbers) + 1, sent.window.batches
+        skipped = [(first + n, batches[n]) for n, number in enumerate(sent.numbers[:, 2].tolist()) if number]
+        every = len(skipped) == len(sent.numbers)
+        self.progress.skipped = self.progress.skipped + len(skipped) if every else len(skipped)
         self.count(sent.window)
         self.speed = sent.window.tokens / max(1e-9, sent.window.spent)
-        return Reading(sent.step, sent.rate, self.loss, norm, self.speed, sent.total, self.progress.seconds)
+        return Reading(sent.step, sent.rate, self.loss, norm, self.speed, sent.total, self.progress.seconds, skipped)
 
     def count(self, window: Window) -> None:
         passed = sum(self.clock.between(*lap) for lap in window.laps)

@@ -98,6 +98,9 @@ class Run:
             return {}
         return {name: read_file(self.root, name) for name in read_manifest(self.root) if name != MODEL}
 
+    def has_model(self) -> bool:
+        return MODEL in read_manifest(self.root)
+
     def publish(self, files: dict[str, bytes]) -> None:
         publish(self.root, files)
 

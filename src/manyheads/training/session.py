@@ -16,7 +16,10 @@ __all__ = ["Session"]
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """A task, how far its model has come, how to go on, on what, with whom, where it is kept, and who is told."""
+    """A task, how far its model has come, how to go on, on what, with whom, where it is kept, and who is told.
+
+    lenient   a save that fails does not end the run
+    """
 
     task: Any
     state: State
@@ -26,3 +29,4 @@ class Session:
     run: Run
     log: Log
     show: Show
+    lenient: bool = False

@@ -45,6 +45,9 @@ class Progress:
     lowest_loss  on held-out data
     waited       validations since either got better
     skipped      updates in a row, up to now, that were not made because a gradient was not finite
+    not_finite   all such updates of the run
+    split        batches that memory was too short for: computed in more parts
+    unsaved      saves that failed and that the run went on without
     first_loss   the first reading of the loss
     high         readings in a row that were far above it
     threads      of the CPU: sums are rounded alike only with as many
@@ -64,6 +67,9 @@ class Progress:
     lowest_loss: float | None = None
     waited: int = 0
     skipped: int = 0
+    not_finite: int = 0
+    split: int = 0
+    unsaved: int = 0
     first_loss: float | None = None
     high: int = 0
     threads: int = 0

@@ -8,8 +8,9 @@ Whatever is random in a step is drawn from generators seeded by (seed, step): a 
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -22,13 +23,14 @@ from manyheads.models.parts import Embed
 from manyheads.nn import DecoderBlock, EncoderBlock
 from manyheads.nn.blocks import streams
 from manyheads.recipe import TrainConfig
-from manyheads.tasks.task import Batch
+from manyheads.tasks.task import Batch, Part
 from manyheads.team import ALONE, Team
 from manyheads.training.capturable import choose_update
+from manyheads.training.memory import in_smaller_parts, is_out_of_memory, release_memory
 from manyheads.training.optimizer import update
 from manyheads.training.state import State
 
-__all__ = ["EagerSteps", "GraphedSteps", "Loss", "Steps", "can_graph"]
+__all__ = ["EagerSteps", "GraphedSteps", "Loss", "Steps", "can_graph", "seed_step"]
 
 Loss = Callable[[nn.Module, Any], Tensor]
 Report = tuple[Float[Tensor, ""], Float[Tensor, ""], Float[Tensor, ""]]
@@ -59,27 +61,66 @@ def seed_step(seed: int, step: int, rank: int = 0) -> None:
 class EagerSteps:
     """The loss of every part is divided by the count of the whole batch, so parts change nothing, and neither do processes:
     each has a share of the batch, and the mean of their gradients is that of all if each takes its own times the number of
-    them."""
+    them.
 
-    def __init__(self, state: State, config: TrainConfig, machine: Machine, loss: Loss, team: Team = ALONE) -> None:
+    on_split   is told (the step, in how many parts) if memory was too short for a batch as it is
+    """
+
+    def __init__(
+        self, state: State, config: TrainConfig, machine: Machine, loss: Loss, team: Team = ALONE,
+        on_split: Callable[[int, int], None] = lambda step, parts: None,
+    ) -> None:  # fmt: skip
         self.state, self.config, self.machine, self.loss, self.team = state, config, machine, loss, team
+        self.learn = self.learn_or_split if team.size == 1 else self.learn_or_end
+        self.on_split = on_split
 
     def __call__(self, batch: Batch, step: int, rate: float) -> Report:
-        state, config, machine, team = self.state, self.config, self.machine, self.team
-        seed_step(config.seed, step, team.rank)
-        batch = batch.to(machine.device)
-        total = torch.zeros((), device=machine.device)
-        *parts, last = batch.split(config.accumulate)
-        for part in (*parts, last):
-            with team.without_exchange(state.forward) if part is not last else nullcontext():
-                with machine.autocast():
-                    loss = self.loss(state.forward, part) * team.size / batch.count
-                loss.backward()
-            total += loss.detach()
+        state, config = self.state, self.config
+        total = self.learn(batch.to(self.machine.device), step)
         norm, skipped = update(state.optimizer, state.parameters, rate, config.clip)
         if state.average:
             state.average.update(step)
         return total, norm, skipped
+
+    def learn_or_split(self, batch: Batch, step: int) -> Float[Tensor, ""]:
+        parts = batch.split(self.config.accumulate)
+        learn = partial(self.learn_parts, batch.count, step)
+        total, computed = in_smaller_parts(learn, parts, self.forget, f"the batch of step {step:,}")
+        if computed > len(parts):
+            self.on_split(step, computed)
+        return total
+
+    def learn_or_end(self, batch: Batch, step: int) -> Float[Tensor, ""]:
+        """The others may be in the middle of an exchange: to begin again would mix gradients of two passes."""
+        try:
+            return self.learn_parts(batch.count, step, batch.split(self.config.accumulate))
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            raise TrainingError(
+                f"memory must be enough for a share of a batch, got too little in process {self.team.rank} at step {step}: "
+                f"{first_line(error)}",
+                hint=f"the same command with --resume --set train.accumulate={2 * self.config.accumulate}, or more processes; only "
+                "a process alone can split a batch on the way",
+            ) from None
+
+    def learn_parts(self, count: int, step: int, parts: Sequence[Part]) -> Float[Tensor, ""]:
+        """Forward and backward, part by part: the mean loss of a token."""
+        state, machine, team = self.state, self.machine, self.team
+        seed_step(self.config.seed, step, team.rank)
+        total = torch.zeros((), device=machine.device)
+        for part in parts:
+            with team.without_exchange(state.forward) if part is not parts[-1] else nullcontext():
+                with machine.autocast():
+                    loss = self.loss(state.forward, part) * team.size / count
+                loss.backward()
+            total += loss.detach()
+        return total
+
+    def forget(self) -> None:
+        """A pass that failed has left its gradients in some weights, and not in others."""
+        self.state.optimizer.zero_grad(set_to_none=True)
+        release_memory(self.machine.device)
 
     def rehearse(self, batch: Batch) -> None:
         """A pass that nothing is learnt from."""

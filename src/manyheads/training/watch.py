@@ -1,0 +1,141 @@
+"""Is a run still well? What goes wrong in single steps is written down, with all that helps to find out why; a run that will not come
+back is ended."""
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+from torch import Tensor, nn
+
+from manyheads.errors import TrainingError
+from manyheads.tasks.task import Batch
+from manyheads.training.examine import find_not_finite, weights_not_finite
+from manyheads.training.memory import is_out_of_memory
+from manyheads.training.meter import Reading
+from manyheads.training.session import Session
+from manyheads.training.state import Progress
+from manyheads.training.steps import seed_step
+
+__all__ = ["check_weights", "note_split", "watch"]
+
+MOST_HIGH = 3
+"""Readings of the loss in a row that may be far too high."""
+
+MOST_SKIPPED = 20
+"""Updates in a row that may be skipped because a gradient is not finite."""
+
+SHOWN = 5
+
+Lines = Mapping[str, list[int]]
+
+
+def watch(session: Session, reading: Reading) -> None:
+    """What is known of some steps, as soon as it is."""
+    progress, found = session.state.progress, ""
+    for step, batch in reading.skipped:
+        found = note_not_finite(session, step, batch)
+    watch_loss(progress, reading.loss, reading.step)
+    if progress.skipped >= MOST_SKIPPED:
+        raise TrainingError(
+            f"training diverged: the gradient was not finite {progress.skipped} times in a row before step {reading.step}, {found}",
+            hint=f"a lower train.rate, or a longer train.warmup; what was saved has finite weights; {session.run.log} has every line",
+        )
+
+
+def watch_loss(progress: Progress, loss: float, step: int) -> None:
+    """A loss that stays far above the one it began with will not come back. (That there was none at all is counted elsewhere.)"""
+    if not isfinite(loss):
+        return
+    if progress.first_loss is None:
+        progress.first_loss = loss
+    progress.high = progress.high + 1 if loss > 3 * progress.first_loss + 3 else 0
+    if progress.high >= MOST_HIGH:
+        raise TrainingError(
+            f"training diverged: at step {step} the loss is {loss:.3g}, it began at {progress.first_loss:.3g}",
+            hint="a lower train.rate, or a longer train.warmup",
+        )
+
+
+# ── numbers that are not finite ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def note_not_finite(session: Session, step: int, batch: Batch) -> str:
+    """Write down which lines were in the batch and where its numbers first were not finite. Gives it in words.
+
+    In a team each process looks at its own share; if only some are to blame, only their lines are named.
+    """
+    progress = session.state.progress
+    shares = session.team.gather({"module": examine(session, step, batch), "lines": session.task.lines(batch)})
+    bad = [share for share in shares if share["module"]]
+    module = bad[0]["module"] if bad else None
+    lines = joined([share["lines"] for share in bad or shares])
+    session.log.write("not_finite", step=step, module=module, lines=lines)
+    where = f"first in {module}" if module else "it is not known where"
+    found = f"{where}, at step {step:,} with {listed(lines)}"
+    check_weights(session, f": the gradient was not finite, {found}")
+    progress.not_finite += 1
+    if progress.not_finite == 1:
+        session.show.say(f"the gradient was not finite, {found}; such a step changes nothing, log.jsonl has every one")
+    return found
+
+
+def check_weights(session: Session, why: str = "") -> None:
+    """If weights themselves are not finite no batch will do better, and what is saved from then on is of no use."""
+    bad = weights_not_finite(session.state.model)
+    if bad:
+        raise TrainingError(
+            f"weights must be finite, got others in {bad[0]} at step {session.state.progress.step:,}{why}",
+            hint="a lower train.rate; if it is not too high, this machine's memory may be at fault: --resume goes on from the last save, "
+            "whose weights are finite",
+        )
+
+
+def examine(session: Session, step: int, batch: Batch) -> str | None:
+    """With the draws and the numbers that the step had; None if they are finite now, or if there is no memory to look.
+
+    Weights that are shared out can only be computed with by all processes, in one order: forward.
+    """
+    state, config, machine = session.state, session.config, session.machine
+    seed_step(config.seed, step, session.team.rank)
+    parts = batch.to(machine.device).split(config.accumulate)
+
+    def loss(model: nn.Module, part: Any) -> Tensor:
+        return session.task.loss(model, part) * session.team.size / batch.count
+
+    try:
+        return find_not_finite(state.model, loss, parts, machine, backward=not state.sharded)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        return None
+
+
+def joined(shares: list[dict[str, Any]]) -> dict[str, list[int]]:
+    names = dict.fromkeys(name for share in shares for name in share)
+    return {name: sorted({line for share in shares for line in share.get(name, ())}) for name in names}
+
+
+def listed(lines: Lines) -> str:
+    """The first few of each file."""
+    return "; ".join(f"{name}, {some(numbers)}" for name, numbers in lines.items())
+
+
+def some(numbers: list[int]) -> str:
+    more = f" and {len(numbers) - SHOWN:,} more" if len(numbers) > SHOWN else ""
+    return f"line{'s' if len(numbers) > 1 else ''} {', '.join(f'{n:,}' for n in numbers[:SHOWN])}{more}"
+
+
+# ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def note_split(session: Session, step: int, parts: int) -> None:
+    """A batch was computed in more parts than planned, because there was no memory for it."""
+    progress = session.state.progress
+    progress.split += 1
+    session.log.write("split", step=step, parts=parts)
+    if progress.split == 1:
+        when = "for a new run" if progress.packed else "also with --resume"  # packs are planned when a run begins
+        session.show.say(
+            f"step {step:,}: not enough memory for its batch at once, computed in {parts} parts with the same gradient; trying costs "
+            f"time: train.accumulate={parts} ({when}), or a smaller train.tokens for a new run, does without"
+        )
