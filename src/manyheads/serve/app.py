@@ -30,6 +30,7 @@ PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>Manyheads</title>
+<link rel="icon" href="data:,">
 <link rel="stylesheet" href="/inspector.css">
 </head>
 <body>

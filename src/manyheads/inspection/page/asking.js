@@ -58,7 +58,8 @@ export function openAsking(model, changed) {
     set({ busy: false });
   };
   const hear = (message) => {
-    if (message.type === "importance") set({ ranking: message.heads, busy: false }, true);
+    const ofBase = asking.base && message.number === asking.base.number;
+    if (message.type === "importance" && ofBase) set({ ranking: message.heads, busy: false }, true);
     if (message.type !== "refused") return;
     asking.question = answered;
     set({ refusal: { place, sentence: sentenceOf(message) }, busy: false }, true);

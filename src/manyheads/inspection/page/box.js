@@ -5,7 +5,7 @@ import { h, replaceControls } from "./dom.js";
 import { visible } from "./letters.js";
 
 const BEAMS = [
-  [0, "as trained", "what the model’s recipe says"],
+  [0, "default", "as the model’s recipe says"],
   [1, "1", "the likeliest piece at each step"],
   [2, "2"], [4, "4"], [8, "8"],
 ];

@@ -3,11 +3,12 @@
 import { h } from "./dom.js";
 import { spelt } from "./letters.js";
 
-// Nodes of both texts, {before, after}: what is gone is <del>, what is new <ins>.
-export function compared(before, after) {
+// Both texts, one above the other: what is gone is <del>, what is new <ins>.
+export function compared(before, after, [oldName, newName]) {
   const [old, fresh] = [wordsIn(before), wordsIn(after)];
   const [gone, added] = changesOf(old.map((word) => word.text), fresh.map((word) => word.text));
-  return { before: marked(before, old, gone, "del"), after: marked(after, fresh, added, "ins") };
+  const told = (name, nodes) => h("p", {}, h("span", { class: "name" }, name), " ", h("bdi", { dir: "auto" }, nodes));
+  return [told(oldName, marked(before, old, gone, "del")), told(newName, marked(after, fresh, added, "ins"))];
 }
 
 // Which places of each list are not common to both: [Set, Set].

@@ -38,14 +38,14 @@ export function rankLists(ranking, toggle) {
 }
 
 function list(title, heads, ranking, toggle) {
-  const items = heads.map((one) => {
-    const bar = h("span", { class: one.change < 0 ? "bar" : "bar against" });
-    bar.style.setProperty("--share", Math.abs(one.change) / ranking.most);
+  const items = heads.map(({ change, ...one }) => {
+    const bar = h("span", { class: change < 0 ? "bar" : "bar against" });
+    bar.style.setProperty("--share", Math.abs(change) / ranking.most);
     const name = `${one.kind} ${one.layer}.${one.head}`;
     const label = toggle
       ? h("button", { type: "button", class: "label", title: "turn it off or on", click: () => toggle([one]) }, name)
       : h("span", { class: "label" }, name);
-    return h("li", {}, label, bar, h("span", { class: "number" }, signed(one.change)));
+    return h("li", {}, label, bar, h("span", { class: "number" }, signed(change)));
   });
   return h("div", {}, h("p", { class: "lead" }, title), h("ol", { class: "bars" }, items.length ? items : h("li", { class: "rest" }, "none")));
 }

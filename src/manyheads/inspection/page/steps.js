@@ -117,10 +117,8 @@ export function stepsView(shared) {
     const former = trail.length && !shared.asking.busy ? trail[trail.length - 1].header : null;
     before.hidden = !former;
     if (!former) return;
-    const texts = compared(former.target, target);
     replace(before,
-      h("p", { dir: "auto" }, h("span", { class: "name" }, "before "), texts.before),
-      h("p", { dir: "auto" }, h("span", { class: "name" }, "now "), texts.after),
+      compared(former.target, target, ["before", "now"]),
       button("Back to the former translation", () => shared.asking.back("steps")));
   }
 

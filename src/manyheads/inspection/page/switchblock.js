@@ -26,7 +26,7 @@ export function switchBlock(kind, look, { toggle, say }) {
     label(String(layer), `${kind} layer ${layer}`, row), ...row.map((one) => headSwitch(one, look, toggle, say)),
   ]);
   const grid = h("div", { class: heads > MOST_NUMBERED ? "grid narrow" : "grid", role: "group", "aria-label": kind },
-    h("span", { class: "corner" }, "layer"), inLayer(0).map(({ head }) => h("span", { class: "corner" }, String(head))), rows);
+    h("span", { class: "corner" }, "layer"), inLayer(0).map(({ head }) => h("span", { class: "corner" }, String(head))), rows.flat());
   grid.style.setProperty("--heads", heads);
   const cells = [[title], ...rows].map((row) => row.filter((cell) => look.live || !cell.matches(".group")));
   rove(cells.flat(), look.live ? 2 : 0); // the first head: labels are reached from there

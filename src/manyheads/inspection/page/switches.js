@@ -3,7 +3,7 @@
 import { button } from "./controls.js";
 import { compared } from "./diff.js";
 import { active, h, replace } from "./dom.js";
-import { exact, signed } from "./numbers.js";
+import { signed } from "./numbers.js";
 import { rankLegend, rankLists, ranksOf } from "./ranking.js";
 import { sameHead, switchBlock } from "./switchblock.js";
 import { switchesPicture } from "./switchespicture.js";
@@ -52,13 +52,10 @@ export function switchesView(shared) {
       replace(outcome, h("p", { class: "lead" }, "All heads are on", h("small", {}, "turn one off, or a whole layer by its number")));
       return;
     }
-    const texts = compared(base.target, header.target);
     const change = header.against.log_probability - base.log_probability;
     replace(outcome,
       h("p", { class: "lead" }, `Without ${header.off.length === 1 ? "1 head" : `${header.off.length} heads`}`),
-      h("div", { class: "compared" },
-        h("p", { dir: "auto" }, h("span", { class: "name" }, "with all "), texts.before),
-        h("p", { dir: "auto" }, h("span", { class: "name" }, "without "), texts.after)),
+      h("div", { class: "compared" }, compared(base.target, header.target, ["with all", "without"])),
       h("dl", { class: "facts" },
         fact("Δ log-probability of the first", signed(change), likelier(change)),
         fact("log-probability of the second", signed(header.log_probability))));
@@ -112,7 +109,7 @@ function switchTable({ model }, off, ranking) {
   const rows = KINDS.flatMap((kind) => [...Array(model.layers[kind] * model.heads).keys()].map((n) => {
     const one = { kind, layer: Math.floor(n / model.heads), head: n % model.heads };
     const isOff = Number(off.some((other) => sameHead(one, other)));
-    return [kind, one.layer, one.head, isOff, ranking ? ranking.change(one).toFixed(6) : ""];
+    return [kind, one.layer, one.head, isOff, ranking ? Number(ranking.change(one).toFixed(6)) : ""];
   }));
   return [["kind", "layer", "head", "off", "change"], ...rows];
 }
