@@ -27,7 +27,7 @@ def launched():
 class Look:
     """A page that is open, with all that it asked for and complained of."""
 
-    def __init__(self, browser, path, address="", width=1280, scheme="light"):
+    def __init__(self, browser, path, address="", width=1280, scheme="light", ready=True):
         self.page = browser.new_page()
         self.page.set_viewport_size({"width": width, "height": 900})
         self.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
@@ -37,8 +37,10 @@ class Look:
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("dialog", lambda dialog: (self.dialogs.append(dialog.message), dialog.dismiss()))
-        self.page.goto(f"{path.as_uri()}#{address}" if address else path.as_uri())
-        self.ready()
+        url = path if isinstance(path, str) else path.as_uri()
+        self.page.goto(f"{url}#{address}" if address else url)
+        if ready:
+            self.ready()
 
     def ready(self):
         self.page.wait_for_selector("[data-state=ready]")

@@ -83,7 +83,7 @@ def test_heads_are_ranked(address):
     assert changes == sorted(changes)
 
 
-@pytest.mark.parametrize("path", ["", "start.js", "inspector.js", "inspector.css"])
+@pytest.mark.parametrize("path", ["", "inspector.js", "inspector.css"])
 def test_every_page_is_sealed(address, path):
     status, headers, body = ask(f"{address}/{path}")
     assert status == 200

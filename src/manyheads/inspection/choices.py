@@ -15,13 +15,18 @@ from manyheads.text.tokenizer import Tokenizer
 __all__ = ["Candidate", "Choice", "read_choices"]
 
 CANDIDATES = 10
+BROKEN = "\ufffd"
+"""What stands for bytes that are no letter."""
 
 
 @dataclass(frozen=True)
 class Candidate:
+    """`adds` is what it would add to the text before it, blank and all; None where that is no whole letter."""
+
     text: str
     id: int
     log_probability: float
+    adds: str | None
 
 
 @dataclass(frozen=True)
@@ -42,11 +47,18 @@ def read_choices(tokenizer: Tokenizer, logits: Float[Tensor, "T W"], written: Se
     found = []
     for row, chosen in enumerate(written):
         its_own = log_p[row, chosen]
-        texts = tokenizer.pieces(ids[row].tolist())
+        likeliest = ids[row].tolist()
+        texts = tokenizer.pieces(likeliest)
         candidates = [
-            Candidate(NAMES.get(i, text), i, value)
-            for text, i, value in zip(texts, ids[row].tolist(), best[row].tolist(), strict=True)
+            Candidate(NAMES.get(i, text), i, value, added(tokenizer, written[:row], i))
+            for text, i, value in zip(texts, likeliest, best[row].tolist(), strict=True)
         ]
         rank = int((log_p[row] > its_own).sum())
         found.append(Choice(float(its_own), rank, entropies[row], candidates))
     return found
+
+
+def added(tokenizer: Tokenizer, written: Sequence[int], piece: int) -> str | None:
+    """What a piece adds to a text that is written already. Bytes that are half a letter, before it or in it, add none."""
+    before, after = tokenizer.decode(written), tokenizer.decode([*written, piece])
+    return after.removeprefix(before) if after.startswith(before) and BROKEN not in after else None

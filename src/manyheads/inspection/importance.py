@@ -1,4 +1,7 @@
-"""What each head does for one output: how much less likely it is without that head."""
+"""What heads do for one output: how much less likely it is without them."""
+
+from collections.abc import Collection
+from typing import Any
 
 import torch
 
@@ -6,27 +9,36 @@ from manyheads.decoding.batching import evaluating
 from manyheads.inspection.api import Inspection
 from manyheads.inspection.switches import Head, every_head, switched_off
 
-__all__ = ["importance"]
+__all__ = ["importance", "log_probability", "ranked"]
 
 
 @torch.no_grad()
-def importance(inspection: Inspection) -> dict[Head, float]:
-    """For each head, log P of the target without it − log P with all of them: the lower, the more it does for this output."""
+def log_probability(inspection: Inspection, off: Collection[Head]) -> float:
+    """log P of the output that was written, of a model that goes without these heads."""
     model = inspection.translator.single
     device = model.words.weight.device
     source, target = (
         torch.tensor([[piece.id for piece in side.pieces]], device=device)
         for side in (inspection.source, inspection.target)
     )
-
-    def log_probability() -> float:
+    with evaluating(model), switched_off(model, off):
         log_p = model(source, target[:, :-1]).double().log_softmax(-1)
-        return float(log_p.gather(-1, target[:, 1:, None]).sum())
+    return float(log_p.gather(-1, target[:, 1:, None]).sum())
 
-    with evaluating(model):
-        whole = log_probability()
-        found = {}
-        for head in every_head(model):
-            with switched_off(model, [head]):
-                found[head] = log_probability() - whole
-    return found
+
+def importance(inspection: Inspection) -> dict[Head, float]:
+    """For each head, log P of the output without it − log P with it: the lower, the more it does for this output.
+
+    Heads that are off already stay off.
+    """
+    whole = log_probability(inspection, inspection.off)
+    return {
+        head: log_probability(inspection, {*inspection.off, head}) - whole
+        for head in every_head(inspection.translator.single)
+    }
+
+
+def ranked(inspection: Inspection) -> list[dict[str, Any]]:
+    """Every head and what it does, for JSON; the most important first."""
+    found = importance(inspection)
+    return [head._asdict() | {"change": found[head]} for head in sorted(found, key=lambda head: found[head])]

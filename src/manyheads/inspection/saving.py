@@ -8,20 +8,26 @@ from typing import Any
 
 from manyheads.errors import OptionError
 from manyheads.inspection.api import Inspection
-from manyheads.inspection.bundle import make_bundle
+from manyheads.inspection.bundle import Bundle, make_bundle
+from manyheads.inspection.importance import ranked
 from manyheads.inspection.picture import Picture
 from manyheads.inspection.picture import picture as draw
 from manyheads.inspection.singlefile import single_file
+from manyheads.inspection.switches import every_head
 from manyheads.storage import replace_file
 
 __all__ = ["save"]
+
+MOST_HEADS, MOST_PIECES = 100, 64
+"""Up to here a page has its heads ranked: a pass for each, one to two seconds in all for the bundled model on one core. With
+144 heads of twice the width it would be ten times that, and nobody has asked for it."""
 
 
 def save(inspection: Inspection, path: Path, **picture: Any) -> Path:
     """`picture` is for SVG and PNG: view, kind, layer, … Of letters that a PNG cannot show it warns."""
     form = path.suffix.lower().removeprefix(".")
     ways: dict[str, Callable[[], Picture]] = {
-        "html": lambda: Picture(single_file(make_bundle(inspection)), 0),
+        "html": lambda: Picture(single_file(page_of(inspection)), 0),
         "json": lambda: Picture(as_numbers(inspection), 0),
         "svg": lambda: draw(inspection, "svg", **picture),
         "png": lambda: draw(inspection, "png", **picture),
@@ -36,6 +42,16 @@ def save(inspection: Inspection, path: Path, **picture: Any) -> Path:
             stacklevel=3,
         )
     return path
+
+
+def page_of(inspection: Inspection) -> Bundle:
+    """What a page on its own is given. It cannot ask for the ranking of heads later, so that comes along where it is cheap."""
+    bundle = make_bundle(inspection)
+    heads = len(every_head(inspection.translator.single))
+    pieces = max(len(side.pieces) for side in (inspection.source, inspection.target))
+    if heads > MOST_HEADS or pieces > MOST_PIECES:
+        return bundle
+    return Bundle(bundle.header | {"importance": ranked(inspection)}, bundle.planes)
 
 
 def as_numbers(inspection: Inspection) -> bytes:

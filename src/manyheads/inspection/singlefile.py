@@ -12,7 +12,7 @@ from importlib.resources import files
 
 from manyheads.inspection.bundle import Bundle
 
-__all__ = ["script", "single_file", "style"]
+__all__ = ["PAGE_STYLE", "script", "single_file", "style"]
 
 PAGE = """<!doctype html>
 <html lang="en">
@@ -65,10 +65,14 @@ def embedded(bundle: Bundle) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def script() -> str:
-    """The module of the inspector, the same text for every host: its files joined, each after those that it imports."""
+def script(*more: str) -> str:
+    """The module of the inspector, the same text for every host: its files joined, each after those that it imports.
+
+    `more` are files that only some hosts have: what a page has not got, it cannot do.
+    """
     parts: dict[str, str] = {}
-    join("inspector.js", parts)
+    for name in ("inspector.js", *more):
+        join(name, parts)
     return "\n".join(parts.values())
 
 

@@ -1,5 +1,6 @@
 """The application: a page, the inspector's module, and the questions that they ask."""
 
+from html import escape
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
@@ -10,8 +11,9 @@ from starlette.exceptions import HTTPException
 
 from manyheads.decoding.translator import Translator
 from manyheads.errors import ManyheadsError
-from manyheads.inspection.singlefile import script, style
+from manyheads.inspection.singlefile import PAGE_STYLE, script, style
 from manyheads.inspection.switches import Head
+from manyheads.modelfolder import bundled
 from manyheads.serve.guards import BodyLimit, OwnPage, Sealed
 from manyheads.serve.live import BusyError, GoneError, Live
 
@@ -28,17 +30,23 @@ PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>Manyheads</title>
+<link rel="icon" href="data:,">
 <link rel="stylesheet" href="/inspector.css">
 </head>
 <body>
-<main id="inspector"></main>
-<script type="module" src="/start.js"></script>
+<main id="inspector" data-example="{example}"></main>
+<script type="module" src="/inspector.js"></script>
 </body>
 </html>
 """
-START = """import inspector, { fromServer } from "/inspector.js";
-inspector.render({ model: fromServer(), el: document.getElementById("inspector"), address: true });
+START = """
+{
+  const el = document.getElementById("inspector");
+  inspector.render({ model: fromServer(el.dataset.example), el, address: true });
+}
 """
+EXAMPLES = {"de-en": "Ein kleiner Hund schläft unter dem Tisch."}
+"""Sentences to begin with, for the models that come along; what another model reads is not known."""
 
 Text = Annotated[str, Field(max_length=10_000)]
 
@@ -54,7 +62,10 @@ class Switch(Question):
 
 
 class Ask(Question):
-    """What to translate, and how: a target to be written, or a prefix; heads to go without; a part of a long text."""
+    """What to translate, and how: a target to be written, or a prefix; heads to go without; a part of a long text.
+
+    `against` is the number of an answer whose output is also scored without these heads.
+    """
 
     text: Text
     target: Text | None = None
@@ -62,6 +73,7 @@ class Ask(Question):
     off: Annotated[list[Switch], Field(max_length=10_000)] = []
     part: Annotated[int, Field(ge=1)] = 1
     beam: Annotated[int, Field(ge=0, le=64)] = 0
+    against: int | None = None
 
 
 def make_app(translator: Translator) -> FastAPI:
@@ -73,17 +85,17 @@ def make_app(translator: Translator) -> FastAPI:
     add_refusals(app)
 
     for path, content, kind in (
-        ("/", PAGE, "text/html"),
-        ("/start.js", START, "text/javascript"),
-        ("/inspector.js", script(), "text/javascript"),
-        ("/inspector.css", style(), "text/css"),
+        ("/", PAGE.format(example=escape(example_for(translator))), "text/html"),
+        ("/inspector.js", script("server.js") + START, "text/javascript"),
+        ("/inspector.css", PAGE_STYLE + style(), "text/css"),
     ):
         app.add_api_route(path, lambda content=content, kind=kind: Response(content, media_type=kind))
 
     @app.post("/api/inspect")
     def ask(question: Ask) -> dict[str, Any]:
         off = [Head(one.kind, one.layer, one.head) for one in question.off]
-        return live.inspect(question.text, question.target, question.prefix, off, question.part, question.beam)
+        how = (question.target, question.prefix, off, question.part, question.beam, question.against)
+        return live.inspect(question.text, *how)
 
     @app.get("/api/planes/{number}/{name:path}")
     def plane(number: int, name: str) -> Response:
@@ -94,6 +106,10 @@ def make_app(translator: Translator) -> FastAPI:
         return live.importance(number)
 
     return app
+
+
+def example_for(translator: Translator) -> str:
+    return next((text for name, text in EXAMPLES.items() if translator.folder == bundled(name)), "")
 
 
 def add_refusals(app: FastAPI) -> None:

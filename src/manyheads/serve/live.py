@@ -1,6 +1,7 @@
 """The questions that the page asks about a model, answered one at a time. The last few answers are kept for what comes next.
 
-An answer has a number. Its planes are fetched by that number when they are looked at.
+An answer has a number. Its planes are fetched by that number when they are looked at, and a later question may be held
+against it: how likely is that output without these heads?
 """
 
 from collections import OrderedDict
@@ -13,7 +14,7 @@ from manyheads.decoding.translator import Translator
 from manyheads.errors import ManyheadsError
 from manyheads.inspection.api import Inspection, inspect
 from manyheads.inspection.bundle import Bundle, make_bundle
-from manyheads.inspection.importance import importance
+from manyheads.inspection.importance import log_probability, ranked
 from manyheads.inspection.switches import Head
 
 __all__ = ["BusyError", "GoneError", "Live"]
@@ -43,19 +44,27 @@ class Live:
         self.translator = translator
         self.answers: OrderedDict[int, Answer] = OrderedDict()
         self.numbers, self.turn, self.room = count(1), Lock(), BoundedSemaphore(WAITING)
+        self.shelf = Lock()
 
     def inspect(
-        self, text: str, target: str | None, prefix: str, off: list[Head], part: int, beam: int
+        self,
+        text: str,
+        target: str | None,
+        prefix: str,
+        off: list[Head],
+        part: int,
+        beam: int,
+        against: int | None = None,
     ) -> dict[str, Any]:
-        """The header of an answer, with its number."""
+        """The header of an answer, with its number; and how another one's output fares when these heads are off."""
+        other = None if against is None else self.answer(against).inspection
         with self.alone():
             options: dict[str, Any] = {"beam": beam} if beam else {}
             found = inspect(self.translator, text, target, prefix=prefix, off=off, part=part, **options)
+            held = None if other is None else {"number": against, "log_probability": log_probability(other, off)}
             number, answer = next(self.numbers), Answer(found, make_bundle(found, LARGEST))
-            self.answers[number] = answer
-            while len(self.answers) > KEPT:
-                self.answers.popitem(last=False)
-        return answer.bundle.header | {"number": number, "live": True}
+            self.keep(number, answer)
+        return answer.bundle.header | {"number": number, "live": True, "text": text, "against": held}
 
     def plane(self, number: int, name: str) -> bytes:
         planes = self.answer(number).bundle.planes
@@ -67,14 +76,21 @@ class Live:
         """Every head, and what it does for this output; the most important first."""
         answer = self.answer(number)
         with self.alone():
-            found = importance(answer.inspection)
-        return [head._asdict() | {"change": found[head]} for head in sorted(found, key=lambda head: found[head])]
+            return ranked(answer.inspection)
+
+    def keep(self, number: int, answer: Answer) -> None:
+        with self.shelf:
+            self.answers[number] = answer
+            while len(self.answers) > KEPT:
+                self.answers.popitem(last=False)
 
     def answer(self, number: int) -> Answer:
-        try:
+        """One that is asked for stays longest: other questions may be held against it again and again."""
+        with self.shelf:
+            if number not in self.answers:
+                raise GoneError(f"answer {number} is not kept any longer: ask again")
+            self.answers.move_to_end(number)
             return self.answers[number]
-        except KeyError:
-            raise GoneError(f"answer {number} is not kept any longer: ask again") from None
 
     def alone(self) -> "Alone":
         return Alone(self)

@@ -51,7 +51,7 @@ function signedRamp({ middle, end, chroma }) {
   });
 }
 
-// weight(share) and signed(value) are bytes; onWeight(share) is the colour of text that can be read on it.
+// weight(share) and signed(value) are bytes; onWeight and onSigned are the colours of text that can be read on them.
 export function coloursFor(theme) {
   const [weights, signs] = [ramp(RAMPS[theme]), signedRamp(SIGNED[theme])];
   const at = (table, share) => table[Math.round(clamp(share, 0, 1) * (STEPS_OF_RAMP - 1))];
@@ -59,8 +59,13 @@ export function coloursFor(theme) {
     theme,
     weight: (share) => at(weights, share),
     signed: (value) => at(signs, (value + 1) / 2),
-    onWeight: (share) => (luminance(at(weights, share)) < 0.2 ? "#ffffff" : "#1d1b18"),
+    onWeight: (share) => readable(at(weights, share)),
+    onSigned: (value) => readable(at(signs, (value + 1) / 2)),
   };
+}
+
+function readable(rgb) {
+  return luminance(rgb) < 0.2 ? "#ffffff" : "#1d1b18";
 }
 
 function luminance(rgb) {

@@ -10,7 +10,10 @@ import { VIEWS } from "./selection.js";
 const LONG = 240; // letters of both texts, above which they are set small
 const HIDDEN = "Begin and end are hidden: what the others have was made to add up to 1 again, row by row.";
 const SINGLE = "Queries and keys belong to pieces, all of them: here nothing is merged or hidden.";
-const TITLES = { align: "Translate and align", matrix: "Matrix", inside: "Query and key" };
+const TITLES = {
+  align: "Translate and align", matrix: "Matrix", steps: "Decoding steps", switches: "Head switchboard", inside: "Query and key",
+};
+const MOST_NAMED = 3; // heads that are off, above which they are only counted
 
 export function titleOf(header) {
   const { model, log_probability: logProbability, steps } = header;
@@ -20,14 +23,21 @@ export function titleOf(header) {
     ["perplexity per piece", Math.exp(-logProbability / steps.length).toFixed(2)],
     header.parts > 1 ? ["part", `${header.part} of ${header.parts}`] : null,
     header.forced ? ["translation", "given"] : null,
+    header.off && header.off.length ? ["without", withoutHeads(header.off)] : null,
   ];
   const text = (of) => h("bdi", { dir: "auto" }, spelt(of));
   const long = header.source.text.length + header.translation.length > LONG;
+  const inBox = header.live && header.parts === 1; // what was typed stands above already
   const fact = ([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
   return h("header", {},
     h("p", { class: long ? "texts long" : "texts" },
-      text(header.source.text), h("span", { class: "arrow" }, " → "), text(header.translation)),
+      inBox ? null : [text(header.source.text), h("span", { class: "arrow" }, " → ")], text(header.translation)),
     h("dl", { class: "facts" }, facts.filter(Boolean).map(fact)));
+}
+
+function withoutHeads(off) {
+  if (off.length > MOST_NAMED) return `${off.length} heads`;
+  return off.map(([kind, layer, head]) => `${kind} ${layer}.${head}`).join(", ");
 }
 
 export function tabsOf(shared) {
@@ -61,7 +71,7 @@ export function showSettings(element, shared) {
 export function showNotes(element, { header, state }) {
   const inside = state.view === "inside";
   const notes = [
-    state.hide && !inside ? HIDDEN : null,
+    state.hide && !inside && state.view !== "switches" ? HIDDEN : null,
     (state.words || state.hide) && inside ? SINGLE : null,
     ...header.left_out.map((what) => `Left out: ${what}.`),
   ];

@@ -1,29 +1,38 @@
 // The inspector: render({ model, el }) draws it into an element and returns what takes it away again.
 //
 // The model is that of anywidget: get("header"), get("planes"), on, off, send. One selection is shared by all views;
-// each view is {element, update, resize, repaint, table, picture}.
+// each view is {element, update, resize, repaint, table, picture}. A host that can answer questions (header.live, or no
+// header yet) also has a box to type in, which stays while answers come and go.
 
+import { asksFor, joined, ownAddress, pageAddress, questionIn } from "./address.js";
 import { alignView } from "./align.js";
+import { openAsking } from "./asking.js";
+import { askBox } from "./box.js";
 import { coloursFor } from "./colour.js";
-import { h } from "./dom.js";
+import { active, h } from "./dom.js";
 import { actionsOf, markTab, showNotes, showSettings, tabsOf, titleOf } from "./frame.js";
 import { insideView } from "./inside.js";
 import { asked } from "./keys.js";
 import { matrixView } from "./matrix.js";
 import { openPlanes } from "./planes.js";
 import { changed, firstSelection, fromAddress, isStep, toAddress } from "./selection.js";
+import { stepsView } from "./steps.js";
+import { switchesView } from "./switches.js";
 
-const MAKERS = { align: alignView, matrix: matrixView, inside: insideView };
+const MAKERS = {
+  align: alignView, matrix: matrixView, steps: stepsView, switches: switchesView, inside: insideView,
+};
 
-function draw({ model, el, address }) {
+// One answer, drawn into `body`: {show, recall, remove}. What is looked at comes from the address and goes back there.
+function draw({ model, el, body, place, asking }) {
   const header = model.get("header");
   const { planes, close } = openPlanes(model);
   const first = firstSelection(header);
   const night = matchMedia("(prefers-color-scheme: dark)");
   const live = h("p", { class: "live", "aria-live": "polite" });
   const shared = {
-    header, planes, el,
-    state: address ? fromAddress(location.hash, header) : first,
+    header, planes, el, asking,
+    state: fromAddress(place.read(), header),
     colours: coloursFor(night.matches ? "dark" : "light"),
     say: (text) => (live.textContent = text),
     choose: (patch) => move(changed(shared.state, patch, header)),
@@ -34,9 +43,8 @@ function draw({ model, el, address }) {
   const panel = h("section", { role: "tabpanel", class: "panel" });
   const tabs = tabsOf(shared);
   const actions = actionsOf(shared, current);
-  el.classList.add("manyheads-inspector");
   const card = h("div", { class: "card" }, panel, live, notes, actions.element);
-  el.replaceChildren(titleOf(header), h("nav", {}, tabs, settings), card);
+  body.replaceChildren(titleOf(header), h("nav", {}, tabs, settings), card);
 
   async function show() {
     el.dataset.state = "drawing";
@@ -52,14 +60,14 @@ function draw({ model, el, address }) {
   function move(next) {
     const before = shared.state;
     shared.state = next;
-    if (address) remember(toAddress(next, first), isStep(before, next));
+    place.write(joined(asking && asking.question, toAddress(next, first)), isStep(before, next));
     if (before.view !== next.view) shared.say("");
     return show();
   }
 
   const recall = () => {
-    shared.state = fromAddress(location.hash, header);
-    show();
+    shared.state = fromAddress(place.read(), header);
+    return show();
   };
   const recolour = () => {
     shared.colours = coloursFor(night.matches ? "dark" : "light");
@@ -75,30 +83,17 @@ function draw({ model, el, address }) {
   };
   const sizes = new ResizeObserver(() => current().resize());
   sizes.observe(panel);
-  el.addEventListener("keydown", press);
+  body.addEventListener("keydown", press);
   night.addEventListener("change", recolour);
-  if (address) window.addEventListener("popstate", recall);
-  show();
 
-  return () => {
+  const remove = () => {
     sizes.disconnect();
-    el.removeEventListener("keydown", press);
+    body.removeEventListener("keydown", press);
     night.removeEventListener("change", recolour);
-    window.removeEventListener("popstate", recall);
     close();
-    el.replaceChildren();
+    body.replaceChildren();
   };
-}
-
-// Steps can be undone with the back button; moves of the selection only change the address.
-function remember(text, step) {
-  const url = `#${text}`;
-  if (url === (location.hash || "#")) return;
-  try {
-    history[step ? "pushState" : "replaceState"](null, "", url);
-  } catch {
-    // A frame that was given its text, not its address, has none to change.
-  }
+  return { show, recall, remove };
 }
 
 // A model out of a page's own data.
@@ -108,17 +103,66 @@ export function fromFile(data) {
 
 const inspector = {
   render({ model, el, address = false }) {
-    let remove = draw({ model, el, address });
-    const renew = () => {
-      remove();
-      remove = draw({ model, el, address });
-    };
-    if (model.on) model.on("change:header", renew);
+    const header = () => model.get("header");
+    const place = address ? pageAddress() : ownAddress();
+    const body = h("div", { class: "found" });
+    const asking = !header() || header().live ? openAsking(model, tell) : null;
+    const box = asking && askBox(asking, model.get("example"), ask);
+    let drawn = null;
+    el.classList.add("manyheads-inspector");
+    el.replaceChildren(...(box ? [box.element] : []), body);
+
+    function ask(patch) {
+      asking.askText(patch, "box");
+      place.write(asksFor(asking.question, place.read()), true);
+    }
+
+    function tell(seen) {
+      el.setAttribute("aria-busy", String(asking.busy));
+      box.update(header());
+      if (drawn && seen) drawn.show();
+    }
+
+    // What had the focus has it again, though it was drawn anew; and the page keeps its height meanwhile.
+    async function renew() {
+      const used = body.contains(active(el)) ? active(el) : null;
+      const label = used && used.getAttribute("aria-label");
+      body.style.setProperty("min-height", `${body.offsetHeight}px`);
+      if (drawn) drawn.remove();
+      drawn = draw({ model, el, body, place, asking });
+      await drawn.show();
+      body.style.removeProperty("min-height");
+      if (used && !body.contains(active(el))) focusAgain(body, label);
+    }
+
+    function recall() {
+      const question = asking && questionIn(place.read());
+      const same = question && Object.keys(question).every((key) => question[key] === asking.question[key]);
+      if (question && !same) {
+        box.fill(question);
+        asking.askText(question, "box");
+      } else if (drawn) drawn.recall();
+    }
+
+    model.on("change:header", renew);
+    place.listen(recall);
+    if (box) box.update(header());
+    if (header()) renew();
+    else recall();
     return () => {
-      if (model.off) model.off("change:header", renew);
-      remove();
+      model.off("change:header", renew);
+      place.close();
+      if (asking) asking.close();
+      if (drawn) drawn.remove();
+      el.replaceChildren();
     };
   },
 };
+
+function focusAgain(body, label) {
+  const same = label && [...body.querySelectorAll("[aria-label]")].find((it) => it.getAttribute("aria-label") === label);
+  const next = same || body.querySelector(".panel [tabindex='0']");
+  if (next) next.focus();
+}
 
 export default inspector;

@@ -15,6 +15,11 @@ export function signed(value, digits = 4) {
   return (plain ? value.toPrecision(digits) : value.toExponential(digits - 1)).replaceAll("-", "−");
 }
 
+export function hundredths(value) {
+  const text = value.toFixed(2);
+  return Number(text) === 0 ? "0.00" : text.replace("-", "−");
+}
+
 export function clamp(value, low, high) {
   return Math.min(Math.max(value, low), high);
 }

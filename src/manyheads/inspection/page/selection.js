@@ -5,7 +5,7 @@
 
 import { KINDS } from "./weights.js";
 
-export const VIEWS = ["align", "matrix", "inside"];
+export const VIEWS = ["align", "matrix", "steps", "switches", "inside"];
 const LINKS = ["best", "all", "head"];
 export const POWERS = [1, 2, 3, 0]; // the root that is taken of a weight before it is a colour; 0 is its logarithm
 

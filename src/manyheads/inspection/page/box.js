@@ -1,0 +1,77 @@
+// The box to type in. Any host that can answer has it; the rest of the page is about what was answered last.
+
+import { button, choice } from "./controls.js";
+import { h, replaceControls } from "./dom.js";
+import { visible } from "./letters.js";
+
+const BEAMS = [
+  [0, "default", "as the model’s recipe says"],
+  [1, "1", "the likeliest piece at each step"],
+  [2, "2"], [4, "4"], [8, "8"],
+];
+const HINT = "Type a sentence and press Enter.";
+
+export function askBox(asking, example, ask) {
+  const area = h("textarea", {
+    rows: 2, dir: "auto", spellcheck: "false", "aria-label": "Text to translate", placeholder: example || "", keydown: enter,
+  });
+  const status = h("p", { class: "status", role: "status" });
+  const answer = h("p", { class: "unseen", role: "status" });
+  const beams = h("span", { class: "beams" });
+  const parts = partsChooser((part) => ask({ part }));
+  const go = h("button", { type: "button", class: "go", click: translate }, "Translate");
+  const element = h("section", { class: "ask", "aria-label": "Translate" },
+    area, h("div", { class: "ways" }, beams, parts.element, status, go), answer);
+
+  // An empty box translates the example that it shows. Who composes a letter by Enter has not finished typing.
+  function enter(event) {
+    if (event.key !== "Enter" || event.isComposing) return;
+    event.preventDefault();
+    translate();
+  }
+
+  function translate() {
+    if (!area.value.trim()) area.value = area.placeholder;
+    ask({ text: area.value, part: 1 });
+  }
+
+  function fill({ text }) {
+    area.value = text;
+  }
+
+  function update(header) {
+    const { question, refusal, busy } = asking;
+    const refused = refusal && refusal.place === "box";
+    status.classList.toggle("warning", Boolean(refused));
+    status.textContent = busy ? "thinking …" : refused ? refusal.sentence : header ? "" : HINT;
+    answer.textContent = busy || !header ? "" : `Translation: ${visible(header.translation)}`;
+    const prefer = header ? ask : asking.prefer;
+    replaceControls(beams, choice("Beam", BEAMS, question.beam, (beam) => prefer({ beam })));
+    parts.update(header);
+  }
+
+  fill(asking.question);
+  return { element, fill, update };
+}
+
+// A long text is read in parts: ← part 1 of 3 →
+function partsChooser(go) {
+  let at = 1;
+  const turn = (label, name, by) => {
+    const turner = button(label, () => turner.ariaDisabled === "true" || go(at + by), name);
+    turner.setAttribute("aria-label", name);
+    return turner;
+  };
+  const [back, on] = [turn("←", "previous part", -1), turn("→", "next part", 1)];
+  const said = h("span", {});
+  const element = h("span", { class: "parts", hidden: true }, back, said, on);
+  const update = (header) => {
+    const { part, parts } = header || { part: 1, parts: 1 };
+    at = part;
+    element.hidden = parts === 1;
+    said.textContent = `part ${part} of ${parts}`;
+    back.ariaDisabled = String(part === 1);
+    on.ariaDisabled = String(part === parts);
+  };
+  return { element, update };
+}

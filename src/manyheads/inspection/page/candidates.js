@@ -1,0 +1,66 @@
+// The candidates of a step: what could have been written, with probabilities, and how the written one fared.
+
+import { h } from "./dom.js";
+import { spelt, visible } from "./letters.js";
+import { exact } from "./numbers.js";
+
+const GIVEN = "the translation was given, not searched for";
+const FARTHER = "the search weighs whole translations, not single pieces";
+const HALF = "half a letter: no text goes on from it";
+
+export function marginOf(step) {
+  const [first, second] = step.candidates.map((candidate) => Math.exp(candidate.log_probability));
+  return first - (second || 0);
+}
+
+export function facts(step, text, forced) {
+  const why = step.rank ? h("small", {}, ` ${forced ? GIVEN : FARTHER}`) : null;
+  const told = [
+    ["written", [h("bdi", {}, `‘${visible(text)}’`)]],
+    ["probability", [exact(Math.exp(step.log_probability))]],
+    ["rank", [`${step.rank + 1}`, why]],
+    ["entropy", [`${exact(step.entropy)} nats`]],
+    ["margin", [exact(marginOf(step))]],
+  ];
+  return told.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)));
+}
+
+// `choose` is null where nobody could go on from another candidate.
+export function candidateList(step, written, choose) {
+  const among = step.candidates.some((candidate) => candidate.id === written.id);
+  const own = { text: written.text, id: written.id, log_probability: step.log_probability };
+  const shown = step.candidates.map((candidate, n) => [n, candidate]);
+  return (among ? shown : [...shown, [step.rank, own]]).map(([rank, candidate]) =>
+    item(rank, candidate, candidate.id === written.id, choose));
+}
+
+function item(rank, candidate, written, choose) {
+  const share = Math.exp(candidate.log_probability);
+  const bar = h("span", { class: "bar" });
+  bar.style.setProperty("--share", share);
+  const parts = [
+    h("span", { class: "rank" }, `${rank + 1}`),
+    h("bdi", { class: "label" }, spelt(candidate.text, true)),
+    bar,
+    h("span", { class: "number" }, exact(share)),
+    h("span", { class: "tag" }, written ? "written" : ""),
+  ];
+  if (written) return h("li", {}, h("div", { class: "candidate written", "aria-current": "true" }, parts));
+  if (!choose || !canGoOn(candidate)) return h("li", {}, h("div", { class: "candidate", title: choose ? HALF : null }, parts));
+  const act = () => choose(candidate);
+  return h("li", {}, h("button", { type: "button", class: "candidate", title: "go on from here", click: act }, parts));
+}
+
+// An end adds nothing and can be chosen; a begin and a padding cannot be written at all.
+function canGoOn(candidate) {
+  return candidate.id > 1 && candidate.adds !== null;
+}
+
+export function stepTable({ steps, target }) {
+  const header = ["step", "piece", "rank", "candidate", "probability", "written", "entropy", "margin"];
+  const rows = steps.flatMap((step, n) => step.candidates.map((candidate, rank) => [
+    n + 1, target.pieces[n + 1].text, rank + 1, candidate.text, Math.exp(candidate.log_probability).toFixed(6),
+    Number(candidate.id === target.pieces[n + 1].id), step.entropy.toFixed(6), marginOf(step).toFixed(6),
+  ]));
+  return [header, ...rows];
+}

@@ -1,0 +1,51 @@
+// Heads in the order of what they do for a translation: how its log-probability changes without each.
+
+import { css } from "./colour.js";
+import { h } from "./dom.js";
+import { signed } from "./numbers.js";
+
+const NEEDED = 10;
+const HINDERING = 5;
+
+// {heads, change(head), tint(head)}, or null. A tint is −1 to 1: what helps is above 0. It grows with the square root, for
+// few heads do most.
+export function ranksOf(heads) {
+  if (!heads) return null;
+  const name = ({ kind, layer, head }) => `${kind} ${layer}.${head}`;
+  const changes = new Map(heads.map((one) => [name(one), one.change]));
+  const most = Math.max(1e-9, ...heads.map((one) => Math.abs(one.change)));
+  const change = (one) => changes.get(name(one));
+  return { heads, most, change, tint: (one) => -Math.sign(change(one)) * Math.sqrt(Math.abs(change(one)) / most) };
+}
+
+export function rankLegend(colours) {
+  const swatches = [-1, -0.6, -0.3, 0, 0.3, 0.6, 1].map((value) => {
+    const swatch = h("i", { class: "swatch" });
+    swatch.style.setProperty("--tint", css(colours.signed(value)));
+    return swatch;
+  });
+  return h("p", { class: "note" }, "stands in the way ", swatches, " helps. Numbers: the change in log-probability of this " +
+    "translation without that head. Colours grow with its square root.");
+}
+
+// `toggle` is null where no head can be switched.
+export function rankLists(ranking, toggle) {
+  const needed = ranking.heads.filter((one) => one.change < 0).slice(0, NEEDED);
+  const hindering = ranking.heads.filter((one) => one.change > 0).slice(-HINDERING).reverse();
+  return h("div", { class: "two" },
+    list("What this translation needs most", needed, ranking, toggle),
+    list("What stands in its way", hindering, ranking, toggle));
+}
+
+function list(title, heads, ranking, toggle) {
+  const items = heads.map(({ change, ...one }) => {
+    const bar = h("span", { class: change < 0 ? "bar" : "bar against" });
+    bar.style.setProperty("--share", Math.abs(change) / ranking.most);
+    const name = `${one.kind} ${one.layer}.${one.head}`;
+    const label = toggle
+      ? h("button", { type: "button", class: "label", title: "turn it off or on", click: () => toggle([one]) }, name)
+      : h("span", { class: "label" }, name);
+    return h("li", {}, label, bar, h("span", { class: "number" }, signed(change)));
+  });
+  return h("div", {}, h("p", { class: "lead" }, title), h("ol", { class: "bars" }, items.length ? items : h("li", { class: "rest" }, "none")));
+}

@@ -1,0 +1,55 @@
+// The model of a served page: what anywidget's would ask its kernel, this one asks the server that the page came from.
+// Only that page has this file. A page on its own has nothing that could reach out.
+
+const UNREACHABLE = { error: "the server does not answer: is it still running?" };
+
+export function fromServer(example) {
+  const held = { example };
+  const listeners = new Map();
+  const turns = new Map(); // of each type, the question that is under way
+  const tell = (name, ...what) => [...(listeners.get(name) || [])].forEach((act) => act(...what));
+
+  // A newer question of the same type overtakes an older one: that is dropped, whatever comes of it.
+  const turnOf = (type) => {
+    if (turns.has(type)) turns.get(type).abort();
+    turns.set(type, new AbortController());
+    return turns.get(type).signal;
+  };
+  const ask = async (type, path, question, read) => {
+    try {
+      const answer = await fetch(path, asRequest(question, type === "plane" ? undefined : turnOf(type)));
+      if (answer.ok) read(await (type === "plane" ? answer.arrayBuffer() : answer.json()));
+      else tell("msg:custom", { type: "refused", ...(await answer.json()) }, []);
+    } catch (error) {
+      if (error.name !== "AbortError") tell("msg:custom", { type: "refused", ...UNREACHABLE }, []);
+    }
+  };
+  const acts = {
+    inspect: (question) => ask("inspect", "/api/inspect", question, (header) => {
+      held.header = header;
+      tell("change:header");
+    }),
+    importance: ({ number }) => ask("importance", `/api/importance/${number}`, {}, (heads) => {
+      tell("msg:custom", { type: "importance", number, heads }, []);
+    }),
+    // Planes have the same names in all answers: one that comes too late is not that of the answer on the screen.
+    plane: ({ name }) => {
+      const { number } = held.header;
+      return ask("plane", `/api/planes/${number}/${encodeURI(name)}`, null, (bytes) => {
+        if (number === held.header.number) tell("msg:custom", { type: "plane", name }, [bytes]);
+      });
+    },
+  };
+
+  return {
+    get: (key) => held[key],
+    on: (name, act) => listeners.set(name, [...(listeners.get(name) || []), act]),
+    off: (name, act) => listeners.set(name, (listeners.get(name) || []).filter((one) => one !== act)),
+    send: ({ type, ...question }) => acts[type](question),
+  };
+}
+
+function asRequest(question, signal) {
+  if (!question) return { signal };
+  return { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(question), signal };
+}

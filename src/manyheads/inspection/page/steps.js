@@ -1,0 +1,194 @@
+// View 5, decoding steps: what the model could have written, piece by piece, and how sure it was. Where somebody answers,
+// another candidate can be chosen: the rest is then decoded again from there.
+
+import { candidateList, facts, marginOf, stepTable } from "./candidates.js";
+import { css } from "./colour.js";
+import { button } from "./controls.js";
+import { compared } from "./diff.js";
+import { active, h, replace, rove } from "./dom.js";
+import { direction, spelt, visible } from "./letters.js";
+import { clamp, exact, percent } from "./numbers.js";
+import { stepsPicture } from "./stepspicture.js";
+import { headName } from "./weights.js";
+import { merged, renormalised, unitsOf } from "./words.js";
+
+const PACE = 900; // milliseconds a step
+const END_PIECE = 2; // the id of ⟨end⟩ in every vocabulary
+const GOES_ON = "Choose another candidate, and the rest is decoded again from there.";
+const STANDS = "The page that `manyheads serve` opens can go on from any of them.";
+
+export function stepsView(shared) {
+  const source = h("div", { class: "reading", role: "group", "aria-label": "Source" });
+  const from = h("p", { class: "aside" });
+  const row = h("div", { class: "steps", role: "group", "aria-label": "Steps" });
+  const play = button("Play", toggle);
+  const count = h("span", { class: "aside" });
+  const told = h("dl", { class: "facts" });
+  const candidates = h("ol", { class: "bars candidates" });
+  const note = h("p", { class: "note" });
+  const before = h("div", { class: "compared", hidden: true });
+  const transport = h("div", { class: "controls" },
+    button("←", () => move(-1), "one step back"), play, button("→", () => move(1), "one step on"), count);
+  const element = h("div", { class: "decoding" }, source, from, transport, row, before, told, candidates, note);
+  const calm = matchMedia("(prefers-reduced-motion: reduce)");
+  let timer = null;
+  let run = 0;
+
+  const { steps, target, reading } = shared.header;
+  const look = reading || { layer: shared.header.model.layers.cross - 1, head: null, shift: 0 };
+  const now = () => clamp(shared.state.target || 1, 1, steps.length); // the piece that is being written
+  const pieceAt = (n) => target.pieces[n].text;
+
+  // ── drawing ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  async function update() {
+    const mine = (run += 1);
+    showSteps();
+    showChange();
+    showCandidates();
+    if (!source.childElementCount) showSource(null);
+    tell();
+    const plane = await shared.planes(`cross/${look.layer}`);
+    if (mine === run) showSource(plane && plane.block === 1 ? plane : null);
+  }
+
+  function showSteps() {
+    const used = row.contains(active(element));
+    const chosen = now();
+    row.dir = direction(target.text);
+    const buttons = steps.map((step, n) => {
+      const when = n + 1 === chosen ? "now" : n + 1 < chosen ? "past" : "coming";
+      const sure = Math.exp(step.log_probability);
+      const mark = h("span", { class: step.rank ? "share surprise" : "share" }, percent(sure));
+      const label = h("bdi", { class: "label" }, spelt(pieceAt(n + 1), true));
+      return h("button", {
+        type: "button", class: `word ${when}`, "aria-pressed": String(when === "now"), title: exact(sure),
+        click: () => go(n + 1),
+      }, label, mark);
+    });
+    replace(row, buttons);
+    rove(buttons, chosen - 1);
+    if (used) buttons[chosen - 1].focus();
+    count.textContent = `step ${chosen} of ${steps.length}`;
+    play.textContent = timer ? "Pause" : "Play";
+  }
+
+  function showSource(plane) {
+    const { state, header, colours } = shared;
+    const units = unitsOf(header.source, state.words).filter((unit) => !(state.hide && unit.special));
+    const rowNumber = now() - 1 + look.shift;
+    const seen = plane && rowNumber < plane.shape[1];
+    const weights = seen ? merged(plane, look.head, [{ rows: [rowNumber] }], units) : null;
+    if (weights && state.hide) renormalised(weights, units.length);
+    source.dir = direction(header.source.text);
+    replace(source, units.map((unit, n) => sourceWord(unit, weights ? weights[n] : null, colours, !state.words)));
+    from.textContent = weights ? `where this step looked: ${headName(look.layer, look.head)}` : "";
+  }
+
+  function showCandidates() {
+    const n = now();
+    const { asking } = shared;
+    replace(told, facts(steps[n - 1], pieceAt(n), shared.header.forced));
+    replace(candidates, candidateList(steps[n - 1], target.pieces[n], asking ? (candidate) => goOn(n, candidate) : null));
+    const refusal = asking && asking.refusal && asking.refusal.place === "steps" ? asking.refusal.sentence : null;
+    note.classList.toggle("warning", Boolean(refusal));
+    note.textContent = refusal || (asking ? GOES_ON : STANDS);
+  }
+
+  function tell() {
+    const step = steps[now() - 1];
+    const probability = exact(Math.exp(step.log_probability));
+    const sure = `entropy ${exact(step.entropy)} nats, margin ${exact(marginOf(step))}`;
+    shared.say(`step ${now()} of ${steps.length} writes ‘${visible(pieceAt(now()))}’: ${probability}, rank ${step.rank + 1}; ${sure}`);
+  }
+
+  // ── another candidate ─────────────────────────────────────────────────────────────────────────────────────────────
+
+  // What is before a piece is text: places count characters.
+  function goOn(n, candidate) {
+    const text = [...target.text].slice(0, target.pieces[n - 1].end).join("");
+    const ends = candidate.id === END_PIECE;
+    stop();
+    shared.asking.branch(ends ? { target: text, prefix: "" } : { target: null, prefix: text + candidate.adds }, "steps");
+  }
+
+  function showChange() {
+    const trail = shared.asking ? shared.asking.trail : [];
+    const former = trail.length && !shared.asking.busy ? trail[trail.length - 1].header : null;
+    before.hidden = !former;
+    if (!former) return;
+    replace(before,
+      compared(former.target, target, ["before", "now"]),
+      button("Back to the former translation", () => shared.asking.back("steps")));
+  }
+
+  // ── moving ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  function go(n) {
+    shared.choose({ target: clamp(n, 1, steps.length) });
+  }
+
+  function move(by) {
+    stop();
+    go(now() + by);
+  }
+
+  // Who wants no motion on the screen goes on step by step.
+  function toggle() {
+    if (timer) stop();
+    else if (calm.matches) go(now() === steps.length ? 1 : now() + 1);
+    else start();
+    play.textContent = timer ? "Pause" : "Play";
+  }
+
+  function start() {
+    if (now() === steps.length) go(1);
+    timer = setInterval(() => {
+      if (now() === steps.length || !element.isConnected) stop();
+      else go(now() + 1);
+    }, PACE);
+  }
+
+  function stop() {
+    clearInterval(timer);
+    timer = null;
+    play.textContent = "Play";
+  }
+
+  element.addEventListener("keydown", (event) => {
+    const along = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (along) move(row.dir === "rtl" ? -along : along);
+    else if (event.key === " " && !candidates.contains(event.target) && !transport.contains(event.target)) toggle();
+    else if (!roveCandidates(event)) return;
+    event.preventDefault();
+  });
+
+  function roveCandidates(event) {
+    const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+    const all = [...candidates.querySelectorAll("button")];
+    if (!by || !all.length) return false;
+    const at = all.indexOf(active(element));
+    all[at < 0 ? 0 : clamp(at + by, 0, all.length - 1)].focus();
+    return true;
+  }
+
+  return {
+    element,
+    update,
+    resize: () => {},
+    repaint: update,
+    table: () => stepTable(shared.header),
+    picture: () => stepsPicture(shared.header),
+  };
+}
+
+function sourceWord(unit, weight, colours, blanks) {
+  const label = h("bdi", { class: "label" }, spelt(unit.text, blanks));
+  const seen = weight !== null && weight >= 0.005;
+  if (seen) {
+    label.style.setProperty("--tint", css(colours.weight(weight)));
+    label.style.setProperty("--on", colours.onWeight(weight));
+  }
+  return h("span", { class: unit.special ? "word special" : "word", title: weight === null ? null : exact(weight) },
+    label, h("span", { class: "share" }, seen ? percent(weight) : ""));
+}

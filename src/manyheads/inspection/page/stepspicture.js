@@ -1,0 +1,44 @@
+// The picture of view 5 for a file: every step is a column, what was written above its candidates.
+
+import { s } from "./dom.js";
+import { visible } from "./letters.js";
+import { exact } from "./numbers.js";
+import { INK, sheet } from "./saving.js";
+
+const [WIDE, TALL, TOP, ACROSS] = [118, 19, 40, 8]; // of a column, a candidate, the space above; columns in a row
+
+export function stepsPicture({ model, steps, target }) {
+  const deep = TOP + TALL * (Math.max(...steps.map((step) => step.candidates.length)) + 1);
+  const across = Math.min(ACROSS, steps.length);
+  const caption = `${visible(model.name || "model")}: the likeliest pieces of each step; ● was written`;
+  const picture = sheet(Math.max(420, 24 + WIDE * across), 40 + deep * Math.ceil(steps.length / ACROSS), caption);
+  steps.forEach((step, n) => {
+    const place = `translate(${16 + WIDE * (n % ACROSS)},${deep * Math.floor(n / ACROSS)})`;
+    picture.append(s("g", { transform: place }, stepColumn(step, target.pieces[n + 1], n + 1)));
+  });
+  return picture;
+}
+
+function stepColumn(step, written, number) {
+  const title = s("text", { y: 26, "font-size": 15 }, shortened(visible(written.text), 13));
+  const rank = s("text", { x: WIDE - 22, y: 26, "font-size": 10, fill: INK.soft, "text-anchor": "end" }, `${number}`);
+  const lines = step.candidates.flatMap((candidate, n) => candidateLine(candidate, candidate.id === written.id, TOP + TALL * n));
+  return [title, rank, ...lines];
+}
+
+function candidateLine(candidate, written, y) {
+  const share = Math.exp(candidate.log_probability);
+  const bar = { y, width: ((WIDE - 22) * share).toFixed(2), height: TALL - 4, fill: INK.heat, opacity: 0.28 };
+  const name = `${written ? "● " : ""}${shortened(visible(candidate.text), 8)}`;
+  return [
+    s("rect", { y, width: WIDE - 22, height: TALL - 4, fill: INK.line, opacity: 0.4 }),
+    s("rect", bar, s("title", {}, `${visible(candidate.text)}: ${exact(share)}`)),
+    s("text", { x: 4, y: y + 11.5, "font-size": 11 }, name),
+    s("text", { x: WIDE - 26, y: y + 11.5, "font-size": 10, "text-anchor": "end", fill: INK.soft }, exact(share)),
+  ];
+}
+
+function shortened(text, most) {
+  const letters = [...text];
+  return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : text;
+}

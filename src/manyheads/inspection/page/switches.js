@@ -1,0 +1,115 @@
+// View 8, head switchboard: the model without some of its heads. What is it worth then, and what would it write?
+
+import { button } from "./controls.js";
+import { compared } from "./diff.js";
+import { active, h, replace } from "./dom.js";
+import { signed } from "./numbers.js";
+import { rankLegend, rankLists, ranksOf } from "./ranking.js";
+import { sameHead, switchBlock } from "./switchblock.js";
+import { switchesPicture } from "./switchespicture.js";
+import { KINDS } from "./weights.js";
+
+const WAIT = 150; // milliseconds: who turns many switches is asked about once
+const STILL = "The page that `manyheads serve` opens has these as switches.";
+const UNRANKED = "The heads were not ranked when this page was made: it would have taken long.";
+
+export function switchesView(shared) {
+  const { header, asking } = shared;
+  const boards = h("div", { class: "boards" });
+  const outcome = h("div", { class: "outcome" });
+  const ranks = h("div", { class: "ranks" });
+  const note = h("p", { class: "note" });
+  const rank = button("Rank heads", () => asking.rank("switches"), "what each head does for this translation");
+  const allOn = button("All on", () => turn(() => []));
+  const controls = h("div", { class: "controls" }, asking ? [allOn, rank] : null);
+  const element = h("div", { class: "switches" }, controls, outcome, boards, ranks, note);
+  let blocks = [];
+
+  const off = () => (asking ? asking.question.off : header.off.map(([kind, layer, head]) => ({ kind, layer, head })));
+  const ranking = () => ranksOf(asking ? asking.ranking : header.importance);
+
+  // ── drawing ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  async function update() {
+    const used = boards.contains(active(element)) && active(element).getAttribute("aria-label");
+    const found = ranking();
+    const look = { off: off(), ranking: found, colours: shared.colours, live: Boolean(asking), header };
+    blocks = KINDS.map((kind) => switchBlock(kind, look, { toggle, say: shared.say }));
+    replace(boards, blocks);
+    replace(ranks, found ? [rankLegend(shared.colours), rankLists(found, asking ? toggle : null)] : []);
+    showOutcome();
+    showNote(found);
+    if (used) boards.querySelector(`[aria-label="${used}"]`).focus();
+  }
+
+  function showOutcome() {
+    if (!asking) return;
+    const { base } = asking;
+    const without = off().length;
+    allOn.disabled = without === 0;
+    rank.hidden = Boolean(asking.ranking);
+    if (!base || !header.off.length || !header.against) {
+      replace(outcome, h("p", { class: "lead" }, "All heads are on", h("small", {}, "turn one off, or a whole layer by its number")));
+      return;
+    }
+    const change = header.against.log_probability - base.log_probability;
+    replace(outcome,
+      h("p", { class: "lead" }, `Without ${header.off.length === 1 ? "1 head" : `${header.off.length} heads`}`),
+      h("div", { class: "compared" }, compared(base.target, header.target, ["with all", "without"])),
+      h("dl", { class: "facts" },
+        fact("Δ log-probability of the first", signed(change), likelier(change)),
+        fact("log-probability of the second", signed(header.log_probability))));
+    shared.say(`without ${header.off.length} heads: the first translation changes by ${signed(change)} in log-probability`);
+  }
+
+  function showNote(found) {
+    const refusal = asking && asking.refusal && asking.refusal.place === "switches" ? asking.refusal.sentence : null;
+    note.classList.toggle("warning", Boolean(refusal));
+    note.textContent = refusal || (asking ? "" : `${found ? "" : `${UNRANKED} `}${STILL}`);
+  }
+
+  // ── switching ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  // A group that has a head on is turned off; else all of it is turned on.
+  function toggle(heads) {
+    turn((now) => {
+      const others = now.filter((one) => !heads.some((head) => sameHead(one, head)));
+      const lit = heads.some((head) => !now.some((one) => sameHead(one, head)));
+      return lit ? [...others, ...heads] : others;
+    });
+  }
+
+  function turn(change) {
+    asking.ask({ off: change(off()) }, "switches", WAIT);
+    update();
+  }
+
+  return {
+    element,
+    update,
+    resize: () => {},
+    repaint: update,
+    table: () => switchTable(header, off(), ranking()),
+    picture: () => switchesPicture(header, off(), ranking()),
+  };
+}
+
+function fact(name, value, more = null) {
+  return h("div", {}, h("dt", {}, name), h("dd", {}, value, more ? h("small", {}, ` ${more}`) : null));
+}
+
+function likelier(change) {
+  const times = Math.exp(Math.abs(change));
+  if (times < 1.005) return "as likely as before";
+  const shown = times < 1e4 ? times.toPrecision(3) : times.toExponential(1).replace("+", "");
+  return `${shown} times ${change < 0 ? "less" : "more"} likely`;
+}
+
+function switchTable({ model }, off, ranking) {
+  const rows = KINDS.flatMap((kind) => [...Array(model.layers[kind] * model.heads).keys()].map((n) => {
+    const one = { kind, layer: Math.floor(n / model.heads), head: n % model.heads };
+    const isOff = Number(off.some((other) => sameHead(one, other)));
+    return [kind, one.layer, one.head, isOff, ranking ? Number(ranking.change(one).toFixed(6)) : ""];
+  }));
+  return [["kind", "layer", "head", "off", "change"], ...rows];
+}

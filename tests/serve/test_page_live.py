@@ -1,0 +1,279 @@
+"""The served page in a real browser: it translates what is typed, and answers what would have been otherwise."""
+
+import json
+import re
+import signal
+import urllib.parse
+import urllib.request
+
+import pytest
+
+from inspection.browser import Look, launched
+from serve.test_serve import start
+
+TEXT = "Ein kleiner Hund schläft unter dem Tisch."
+HOSTILE = '</script><img src=x onerror=alert(1)> \u202eelif\u202c "quoted" & <b> #text=%00'
+LONG = " ".join(f"Am {day} Tag sah der kleine Hund einen großen Vogel." for day in ("ersten", "zweiten", "dritten"))
+
+
+@pytest.fixture(scope="module")
+def address():
+    process = start("--port", "0")
+    yield process.stderr.readline().split()[0]
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with launched() as browser:
+        yield browser
+
+
+@pytest.fixture
+def look(browser, address):
+    """Opens the page; nothing may leave this server, and nothing may be complained of."""
+    opened = []
+
+    def open_at(at="", ready=False, **options):
+        opened.append(Look(browser, address, at, ready=ready, **options))
+        opened[-1].page.set_default_timeout(30_000)
+        return opened[-1]
+
+    yield open_at
+    for one in opened:
+        assert one.complaints == []
+        assert one.dialogs == []
+        assert [url for url in one.requests if not url.startswith((f"{address}/", "blob:", "data:"))] == []
+        one.page.close()
+
+
+def answered(page):
+    page.page.wait_for_selector("[aria-busy=false] .found header")
+    return page.ready()
+
+
+def translate(page, text):
+    page.page.locator("textarea").fill(text)
+    page.page.locator("textarea").press("Enter")
+    return answered(page)
+
+
+def translation(page):
+    return page.page.locator("header bdi").last.inner_text()
+
+
+def asked(address, **question):
+    request = urllib.request.Request(
+        f"{address}/api/inspect", json.dumps(question).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.loads(answer.read())
+
+
+# ── the box ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_is_typed_is_translated_and_the_address_holds_it(look, address):
+    page = look()
+    assert page.page.get_by_role("tab").count() == 0
+    translate(page, TEXT)
+    assert translation(page) == asked(address, text=TEXT)["translation"]
+    assert page.page.locator(".line.source .word").count() == 8
+    assert page.page.url.endswith(f"#text={urllib.parse.quote(TEXT)}")
+    again = answered(look(page.page.url.partition("#")[2]))
+    assert translation(again) == translation(page)
+    assert again.page.locator("textarea").input_value() == TEXT
+
+
+def test_an_empty_box_translates_its_example(look):
+    page = look()
+    page.page.get_by_role("button", name="Translate").click()
+    answered(page)
+    assert page.page.locator("textarea").input_value() == TEXT
+    assert "Translation: A little dog" in page.page.locator(".ask").text_content()
+
+
+def test_a_new_text_keeps_the_view_and_back_returns_to_the_old(look):
+    page = look()
+    translate(page, TEXT)
+    page.page.get_by_role("tab", name="Decoding steps").click()
+    page.page.locator(".steps .word").nth(3).click()
+    page.ready()
+    translate(page, "Ein Hund schläft.")
+    assert translation(page) == "A dog is sleeping."
+    assert page.said.startswith("step 1 of")
+    page.page.go_back()
+    page.page.wait_for_function("() => document.querySelector('textarea').value.startsWith('Ein kleiner')")
+    page.page.wait_for_function("() => document.querySelector('header').textContent.includes('little')")
+    answered(page)
+    assert page.said.startswith("step 4 of")
+
+
+def test_a_long_text_is_read_in_parts(look, address):
+    page = look()
+    parts = asked(address, text=LONG)["parts"]
+    assert parts > 1
+    translate(page, LONG)
+    assert page.text(".parts span") == f"part 1 of {parts}"
+    page.page.get_by_role("button", name="next part").click()
+    page.page.wait_for_function(f"() => document.querySelector('.parts').textContent.includes('part 2 of {parts}')")
+    answered(page)
+    assert page.texts("header bdi")[0] == asked(address, text=LONG, part=2)["source"]["text"]
+    assert page.page.url.endswith("&part=2")
+    assert page.page.evaluate("document.activeElement.ariaLabel") == "next part"
+
+
+def test_a_refusal_is_one_sentence_and_what_was_there_stays(look):
+    page = look("text=%E0%A4&v=nothing")  # an address that is no text asks nothing
+    translate(page, TEXT)
+    page.page.locator("textarea").fill("x" * 10_001)
+    page.page.locator("textarea").press("Enter")
+    page.page.wait_for_selector(".status.warning")
+    assert page.text(".status") == "Text: String should have at most 10000 characters."
+    assert translation(page).startswith("A little dog")
+    assert [text for text in page.complaints if "400" not in text] == []
+    page.complaints.clear()  # browsers note every refused request
+    translate(page, "Ein Hund schläft.")
+    assert page.page.locator(".status.warning").count() == 0
+
+
+def test_a_server_that_is_gone_is_one_sentence(look):
+    page = look()
+    page.page.route("**/api/**", lambda route: route.abort())
+    page.page.locator("textarea").press("Enter")
+    page.page.wait_for_selector(".status.warning")
+    assert page.text(".status") == "The server does not answer: is it still running?"
+    page.complaints.clear()
+
+
+def test_of_two_questions_the_later_is_answered(look):
+    page = look()
+    held = []
+    page.page.route("**/api/inspect", lambda route: held.append(route) if not held else route.continue_())
+    page.page.locator("textarea").fill(TEXT)
+    page.page.locator("textarea").press("Enter")
+    page.page.wait_for_selector("[aria-busy=true]")
+    page.page.wait_for_timeout(50)
+    translate(page, "Ein Hund schläft.")
+    assert translation(page) == "A dog is sleeping."
+
+
+def test_hostile_texts_are_inert(look):
+    page = look()
+    translate(page, HOSTILE)
+    assert page.page.locator("textarea").input_value() == HOSTILE
+    for name in ("Matrix", "Decoding steps", "Head switchboard", "Translate and align"):
+        page.page.get_by_role("tab", name=name).click()
+        page.ready()
+        assert page.page.evaluate("document.querySelectorAll('img, main script, main style, main b').length") == 0
+    again = answered(look(page.page.url.partition("#")[2]))
+    assert again.page.locator("textarea").input_value() == HOSTILE
+
+
+# ── another candidate ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_another_candidate_goes_on_from_there_and_back(look, address):
+    page = look(f"text={urllib.parse.quote(TEXT)}&v=steps&t=2")
+    answered(page)
+    before = translation(page)
+    header = asked(address, text=TEXT)
+    small = next(one for one in header["steps"][1]["candidates"] if one["text"] == " small")
+    page.page.locator("button.candidate", has_text="small").first.click()
+    page.page.wait_for_selector(".compared:not([hidden])")
+    answered(page)
+    assert translation(page) == asked(address, text=TEXT, prefix="A" + small["adds"])["translation"]
+    assert page.texts(".compared del") == ["little", "sleeps"]
+    assert page.texts(".compared ins")[0] == "small"
+    assert page.said.startswith("step 2 of")
+    assert "now" in page.page.evaluate("document.activeElement.className")
+    page.page.get_by_role("button", name="Back to the former translation").click()
+    page.page.wait_for_selector(".compared", state="hidden")
+    assert translation(answered(page)) == before
+
+
+def test_an_end_can_be_chosen_and_keys_are_enough(look):
+    page = look(f"text={urllib.parse.quote('Der Hund schläft!')}&v=steps&beam=1")
+    answered(page)
+    last = page.page.locator(".steps .word").count()
+    for n in range(last):
+        page.page.locator(".steps .word").nth(n).click()
+        page.ready()
+        if page.page.locator("button.candidate", has_text="⟨end⟩").count():
+            break
+    shown = page.texts(".steps .label")[:n]
+    page.page.locator(".steps .now").focus()
+    page.page.keyboard.press("ArrowDown")
+    while "⟨end⟩" not in page.page.evaluate("document.activeElement.textContent"):
+        page.page.keyboard.press("ArrowDown")
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_selector(".compared:not([hidden])")
+    answered(page)
+    assert page.texts(".steps .label")[-1] == "⟨end⟩"
+    assert page.texts(".steps .label")[:n] == shown
+    assert page.page.locator(".steps .word").count() == n + 1
+
+
+# ── heads that are off ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def number(text):
+    return float(re.search(r"−?\d[\d.]*", text)[0].replace("−", "-"))
+
+
+def test_a_head_that_is_switched_off_changes_what_is_likely(look, address):
+    page = look(f"text={urllib.parse.quote(TEXT)}&v=switches")
+    answered(page)
+    whole = asked(address, text=TEXT)
+    switch = page.page.get_by_role("switch", name="cross layer 3, head 1")
+    switch.focus()
+    page.page.keyboard.press("Space")
+    page.page.wait_for_selector(".outcome .compared")
+    answered(page)
+    off = [{"kind": "cross", "layer": 3, "head": 1}]
+    assert translation(page) == asked(address, text=TEXT, off=off)["translation"]
+    forced = asked(address, text=TEXT, target=whole["translation"], off=off)["log_probability"]
+    assert number(page.text(".outcome .facts dd")) == pytest.approx(forced - whole["log_probability"], abs=2e-3)
+    assert switch.get_attribute("aria-checked") == "false"
+    assert page.page.evaluate("document.activeElement.ariaLabel") == "cross layer 3, head 1"
+    assert "cross 3.1" in page.text("header")
+    page.page.get_by_role("button", name="All on").click()
+    page.page.wait_for_function("() => !document.querySelector('header').textContent.includes('cross 3.1')")
+    assert translation(answered(page)) == whole["translation"]
+
+
+def test_layers_and_kinds_are_switched_by_their_labels(look, address):
+    page = look(f"text={urllib.parse.quote(TEXT)}&v=switches")
+    answered(page)
+    page.page.get_by_role("button", name="cross layer 2", exact=True).click()
+    page.page.wait_for_function("() => document.querySelector('header').textContent.includes('4 heads')")
+    assert page.page.locator(".switch.off").count() == 4
+    page.page.get_by_role("button", name="all of cross").click()
+    page.page.wait_for_function("() => document.querySelector('header').textContent.includes('16 heads')")
+    answered(page)
+    every = [{"kind": "cross", "layer": layer, "head": head} for layer in range(4) for head in range(4)]
+    assert translation(page) == asked(address, text=TEXT, off=every)["translation"]
+    assert page.page.locator(".outcome ins").count() > 0
+    page.page.get_by_role("button", name="all of cross").click()
+    page.page.wait_for_function("() => !document.querySelector('header').textContent.includes('heads')")
+    assert page.page.locator(".switch.off").count() == 0
+
+
+@pytest.mark.slow
+def test_heads_are_ranked_and_the_ranking_outlasts_a_switch(look):
+    page = look(f"text={urllib.parse.quote(TEXT)}&v=switches")
+    answered(page)
+    page.page.get_by_role("button", name="Rank heads").click()
+    page.page.wait_for_selector(".two")
+    needed = [number(text) for text in page.page.locator(".two ol").first.locator(".number").all_inner_texts()]
+    assert len(needed) == 10
+    assert needed == sorted(needed)
+    first = page.page.locator(".two button.label").first
+    name = first.inner_text()
+    first.click()
+    page.page.wait_for_selector(".outcome .compared")
+    answered(page)
+    assert name in page.text("header")
+    assert number(page.text(".outcome .facts dd")) == pytest.approx(needed[0], rel=1e-3)
+    assert page.page.locator(".two button.label").first.inner_text() == name
