@@ -87,6 +87,12 @@ class Inspection:
             "attention": {kind: [one.tolist() for one in layers] for kind, layers in self.attention.items()},
         }
 
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        """What a notebook shows."""
+        from manyheads.inspection.notebook import forms_of
+
+        return forms_of(self)
+
     def save(self, path: str | Path, **picture: Any) -> Path:
         """Write it as what the name ends in: .html, .svg, .png or .json.
 

@@ -11,11 +11,11 @@ from starlette.exceptions import HTTPException
 
 from manyheads.decoding.translator import Translator
 from manyheads.errors import ManyheadsError
+from manyheads.inspection.live import BusyError, GoneError, Live
 from manyheads.inspection.singlefile import PAGE_STYLE, script, style
 from manyheads.inspection.switches import Head
 from manyheads.modelfolder import bundled
 from manyheads.serve.guards import BodyLimit, OwnPage, Sealed
-from manyheads.serve.live import BusyError, GoneError, Live
 
 __all__ = ["make_app"]
 

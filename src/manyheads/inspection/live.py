@@ -5,6 +5,7 @@ against it: how likely is that output without these heads?
 """
 
 from collections import OrderedDict
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import count
 from threading import BoundedSemaphore, Lock
@@ -49,11 +50,11 @@ class Live:
     def inspect(
         self,
         text: str,
-        target: str | None,
-        prefix: str,
-        off: list[Head],
-        part: int,
-        beam: int,
+        target: str | None = None,
+        prefix: str = "",
+        off: Collection[Head] = (),
+        part: int = 1,
+        beam: int = 0,
         against: int | None = None,
     ) -> dict[str, Any]:
         """The header of an answer, with its number; and how another one's output fares when these heads are off."""
@@ -62,8 +63,12 @@ class Live:
             options: dict[str, Any] = {"beam": beam} if beam else {}
             found = inspect(self.translator, text, target, prefix=prefix, off=off, part=part, **options)
             held = None if other is None else {"number": against, "log_probability": log_probability(other, off)}
-            number, answer = next(self.numbers), Answer(found, make_bundle(found, LARGEST))
-            self.keep(number, answer)
+            return self.add(found, text, held)
+
+    def add(self, found: Inspection, text: str, held: dict[str, Any] | None = None) -> dict[str, Any]:
+        """An answer that is there already gets a number."""
+        number, answer = next(self.numbers), Answer(found, make_bundle(found, LARGEST))
+        self.keep(number, answer)
         return answer.bundle.header | {"number": number, "live": True, "text": text, "against": held}
 
     def plane(self, number: int, name: str) -> bytes:

@@ -1,0 +1,49 @@
+"""The inspector in a notebook: a widget that can ask the model where there is anywidget, else the page in a frame.
+
+What shows an inspection is chosen by whoever shows it: each form that there is goes along, down to plain text.
+"""
+
+import html
+from contextlib import suppress
+from typing import Any
+
+from manyheads.errors import OptionError
+from manyheads.inspection.api import Inspection
+from manyheads.inspection.bundle import make_bundle
+from manyheads.inspection.singlefile import single_file
+
+__all__ = ["forms_of", "framed", "widget"]
+
+FRAME = (
+    '<iframe sandbox="allow-scripts allow-downloads" referrerpolicy="no-referrer" width="100%" height="820" frameborder="0" '
+    'srcdoc="{page}"></iframe>'
+)
+
+
+def forms_of(inspection: Inspection) -> dict[str, Any]:
+    """By their media types."""
+    plain = f"{inspection.source.text}\n{inspection.translation}"
+    forms = {"text/plain": plain, "text/html": framed(inspection)}
+    with suppress(OptionError):  # without anywidget the frame is shown
+        forms |= widget(inspection)._repr_mimebundle_()[0]
+    return forms | {"text/plain": plain}
+
+
+def framed(inspection: Inspection) -> str:
+    """The page in a frame that has no origin of its own: it can neither see nor touch what is around it.
+
+    In plain ASCII: a host that takes it for another encoding would change the script, and its hash would no longer fit.
+    """
+    page = html.escape(single_file(make_bundle(inspection)).decode())
+    return FRAME.format(page=page.encode("ascii", "xmlcharrefreplace").decode())
+
+
+def widget(inspection: Inspection) -> Any:
+    """A live inspector: it can translate other texts, go on from any word, and go without heads."""
+    try:
+        from manyheads.inspection.widget import Inspector
+    except ImportError:
+        raise OptionError(
+            "widgets need anywidget, which is not installed", hint="pip install 'manyheads[inspect]'"
+        ) from None
+    return Inspector(inspection)
