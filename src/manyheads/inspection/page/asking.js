@@ -25,7 +25,7 @@ export function openAsking(model, changed) {
     model.send({ type: "inspect", ...asking.question, against });
   };
 
-  // `where` is the part of the page that asks, and is told. `wait` lets what is about to be overtaken not be asked at all.
+  // `where` is the part of the page that asks, and is told. After `wait`, what was overtaken need not be asked at all.
   asking.ask = (patch, where, wait = 0) => {
     place = where;
     clearTimeout(timer);

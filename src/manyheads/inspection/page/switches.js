@@ -20,7 +20,7 @@ export function switchesView(shared) {
   const outcome = h("div", { class: "outcome" });
   const ranks = h("div", { class: "ranks" });
   const note = h("p", { class: "note" });
-  const rank = button("Rank heads", () => canRank() && asking.rank("switches"), "what each head does for this translation");
+  const rank = button("Rank heads", () => canRank() && asking.rank("switches"), "what each does for this translation");
   const allOn = button("All on", () => off().length && turn(() => []));
   const controls = h("div", { class: "controls" }, asking ? [allOn, rank] : null);
   const element = h("div", { class: "switches" }, controls, outcome, boards, ranks, note);
@@ -38,10 +38,15 @@ export function switchesView(shared) {
     const look = { off: off(), ranking: found, colours: shared.colours, live: Boolean(asking), header };
     blocks = KINDS.map((kind) => switchBlock(kind, look, { toggle, say: shared.say }));
     replace(boards, blocks);
-    replace(ranks, found ? [rankLegend(shared.colours), rankLists(found, asking ? toggle : null)] : []);
+    showRanks(found);
     showOutcome();
     showNote(found);
     if (used && !element.contains(active(element))) focusNamed(element, used);
+  }
+
+  function showRanks(found) {
+    const what = asking ? "the translation with all heads" : "this translation";
+    replace(ranks, found ? [rankLegend(shared.colours, what), rankLists(found, asking ? toggle : null)] : []);
   }
 
   function showOutcome() {
@@ -91,7 +96,7 @@ export function switchesView(shared) {
     resize: () => {},
     repaint: update,
     table: () => switchTable(header, off(), ranking()),
-    picture: () => switchesPicture(header, off(), ranking()),
+    picture: () => switchesPicture(asking && asking.base ? asking.base : header, off(), ranking()),
   };
 }
 
@@ -107,7 +112,7 @@ function fact(name, value, more = null) {
 function likelier(change) {
   const times = Math.exp(Math.abs(change));
   if (times < 1.005) return "as likely as before";
-  const shown = times < 1e4 ? times.toPrecision(3) : times.toExponential(1).replace("+", "");
+  const shown = times < 1e4 ? times.toPrecision(3) : "more than 10,000";
   return `${shown} times ${change < 0 ? "less" : "more"} likely`;
 }
 
