@@ -15,7 +15,7 @@ import { merged, renormalised, unitsOf } from "./words.js";
 
 const END_PIECE = 2; // the id of ⟨end⟩ in every vocabulary
 const GOES_ON = "Choose another candidate, and the rest is decoded again from there.";
-const STANDS = "The page that `manyheads serve` opens can go on from any of them.";
+const STANDS = "The page of ‘manyheads serve’ can go on from any of them.";
 
 export function stepsView(shared) {
   const source = h("div", { class: "reading", role: "group", "aria-label": "Source" });

@@ -26,12 +26,12 @@ export function switchBlock(kind, look, { toggle, say }) {
     label(String(layer), `${kind} layer ${layer}`, row), ...row.map((one) => headSwitch(one, look, toggle, say)),
   ]);
   const corners = ["layer", ...Array(heads).keys()].map((text) => h("span", { class: "corner" }, String(text)));
-  const grid = h("div", { class: heads > MOST_NUMBERED ? "grid narrow" : "grid", role: "group", "aria-label": kind },
+  const grid = h("div", { class: heads > MOST_NUMBERED ? "switch-grid narrow" : "switch-grid", role: "group", "aria-label": kind },
     corners, rows.flat());
   grid.style.setProperty("--heads", heads);
   const cells = [[title], ...rows].map((row) => row.filter((cell) => look.live || !cell.matches(".group")));
   rove(cells.flat(), look.live ? 2 : 0); // the first head: labels are reached from there
-  const element = h("section", { class: "block" }, h("p", { class: "lead" }, title, h("small", {}, ROLES[kind])), grid);
+  const element = h("section", { class: "switch-block" }, h("p", { class: "lead" }, title, h("small", {}, ROLES[kind])), grid);
   element.addEventListener("keydown", (event) => stepIn(cells.filter((row) => row.length), event));
   return element;
 }

@@ -10,20 +10,20 @@ import { switchesPicture } from "./switchespicture.js";
 import { KINDS } from "./weights.js";
 
 const WAIT = 150; // milliseconds: who turns many switches is asked about once
-const HOW = "turn one off, a whole layer by its number, or all of a kind by its name";
-const STILL = "The page that `manyheads serve` opens has these as switches.";
+const HOW_TO_SWITCH = "turn one off, a whole layer by its number, or all of a kind by its name";
+const STILL = "In the page of ‘manyheads serve’ these are switches.";
 const UNRANKED = "The heads were not ranked when this page was made: it would have taken long.";
 
 export function switchesView(shared) {
   const { header, asking } = shared;
   const boards = h("div", { class: "boards" });
   const outcome = h("div", { class: "outcome" });
-  const ranks = h("div", { class: "ranks" });
+  const ranks = h("div", { class: "ranking" });
   const note = h("p", { class: "note" });
   const rank = button("Rank heads", () => canRank() && asking.rank("switches"), "what each does for this translation");
   const allOn = button("All on", () => off().length && turn(() => []));
-  const controls = h("div", { class: "controls" }, asking ? [allOn, rank] : null);
-  const element = h("div", { class: "switches" }, controls, outcome, boards, ranks, note);
+  const asks = asking ? [h("div", { class: "controls" }, allOn, rank), outcome] : [];
+  const element = h("div", { class: "switches" }, asks, boards, ranks, note);
   let blocks = [];
 
   const off = () => (asking ? asking.question.off : header.off.map(([kind, layer, head]) => ({ kind, layer, head })));
@@ -55,17 +55,17 @@ export function switchesView(shared) {
     allOn.ariaDisabled = String(off().length === 0);
     rank.ariaDisabled = String(!canRank());
     if (!base || !header.off.length || !header.against) {
-      replace(outcome, h("p", { class: "lead" }, countOf(header.off), h("small", {}, HOW)));
+      replace(outcome, h("p", { class: "lead" }, sayOff(header.off), h("small", {}, HOW_TO_SWITCH)));
       return;
     }
     const change = header.against.log_probability - base.log_probability;
     replace(outcome,
-      h("p", { class: "lead" }, countOf(header.off)),
+      h("p", { class: "lead" }, sayOff(header.off)),
       h("div", { class: "compared" }, compared(base.target, header.target, ["with all", "without"])),
       h("dl", { class: "facts" },
         fact("Δ log-probability of the first", signed(change), likelier(change)),
         fact("log-probability of the second", signed(header.log_probability))));
-    shared.say(`${countOf(header.off)}: the first translation changes by ${signed(change)} in log-probability`);
+    shared.say(`${sayOff(header.off)}: the first translation changes by ${signed(change)} in log-probability`);
   }
 
   function showNote(found) {
@@ -100,7 +100,7 @@ export function switchesView(shared) {
   };
 }
 
-function countOf(off) {
+function sayOff(off) {
   if (!off.length) return "All heads are on";
   return `Without ${off.length === 1 ? "1 head" : `${off.length} heads`}`;
 }
