@@ -592,7 +592,7 @@ def test_two_inspectors_do_not_disturb_each_other_and_ask_for_what_they_need(bro
     assert page.texts("#b header bdi")[1] == "something else"
     page.page.evaluate("remove()")
     assert page.page.locator("#a *").count() == 0
-    assert page.page.locator("#b .stage").count() == 1
+    assert page.page.locator("#b .board").count() == 1
     assert page.complaints == []
     page.page.close()
 

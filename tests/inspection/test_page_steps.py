@@ -108,6 +108,7 @@ def test_arrow_keys_and_space_go_from_step_to_step(look):
     assert page.said.startswith("step 2 of")
 
 
+@pytest.mark.slow
 def test_it_plays_to_the_end_and_can_be_stopped(look, found):
     page = look("v=steps&t=8")
     page.page.emulate_media(reduced_motion="no-preference")

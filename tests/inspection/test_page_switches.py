@@ -80,7 +80,7 @@ def test_the_lists_are_sorted_and_hold_what_matters_most(look, table):
 
 def test_arrow_keys_move_within_a_block_and_nothing_is_switched(look):
     page = look()
-    first = page.page.locator(".block").nth(2).locator(".switch").first
+    first = page.page.locator(".switch-block").nth(2).locator(".switch").first
     first.focus()
     page.page.keyboard.press("ArrowRight")
     page.page.keyboard.press("ArrowDown")

@@ -61,5 +61,16 @@ def test_importance_is_what_the_score_loses():
     assert min(table.values()) < -0.1
 
 
+def test_heads_that_are_off_stay_off_while_the_others_are_ranked():
+    translator = Translator.load("de-en", "cpu")
+    off = (Head("cross", 3, 1), Head("encoder", 0, 0))
+    found = inspect(translator, TEXT, off=off)
+    table = importance(found)
+    assert [table[head] for head in off] == [0, 0]
+    without = inspect(translator, TEXT, found.translation, off=[*off, Head("cross", 0, 0)])
+    expected = without.log_probability - found.log_probability
+    assert table[Head("cross", 0, 0)] == pytest.approx(expected, abs=1e-4)
+
+
 def test_a_prefix_is_kept():
     assert inspect("de-en", TEXT, prefix="A small dog is").translation == "A small dog is sleeping under the table."

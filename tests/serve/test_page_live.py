@@ -94,6 +94,7 @@ def test_an_empty_box_translates_its_example(look):
     assert "Translation: A little dog" in page.page.locator(".ask").text_content()
 
 
+@pytest.mark.slow
 def test_a_new_text_keeps_the_view_and_back_returns_to_the_old(look):
     page = look()
     translate(page, TEXT)
@@ -110,6 +111,7 @@ def test_a_new_text_keeps_the_view_and_back_returns_to_the_old(look):
     assert page.said.startswith("step 4 of")
 
 
+@pytest.mark.slow
 def test_a_long_text_is_read_in_parts(look, address):
     page = look()
     parts = asked(address, text=LONG)["parts"]
@@ -159,6 +161,7 @@ def test_of_two_questions_the_later_is_answered(look):
     assert translation(page) == "A dog is sleeping."
 
 
+@pytest.mark.slow
 def test_hostile_texts_are_inert(look):
     page = look()
     translate(page, HOSTILE)
@@ -243,6 +246,7 @@ def test_a_head_that_is_switched_off_changes_what_is_likely(look, address):
     assert translation(answered(page)) == whole["translation"]
 
 
+@pytest.mark.slow
 def test_layers_and_kinds_are_switched_by_their_labels(look, address):
     page = look(f"text={urllib.parse.quote(TEXT)}&v=switches")
     answered(page)

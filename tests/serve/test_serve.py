@@ -74,6 +74,20 @@ def test_prefixes_targets_and_heads_that_are_off(address):
     assert (status, told["error"]) == (400, "a head that is switched off must be there, got cross 9.0")
 
 
+def test_an_answer_is_held_against_another_one(address):
+    """Its output without these heads: what forcing it gives. It stays as long as questions are held against it."""
+    whole = asked(address, text=TEXT)[1]
+    assert whole["against"] is None
+    for head in range(10):
+        off = [{"kind": "cross", "layer": 3 - head // 4, "head": head % 4}, {"kind": "encoder", "layer": 0, "head": 0}]
+        held = asked(address, text=TEXT, off=off, against=whole["number"])[1]["against"]
+        forced = asked(address, text=TEXT, target=whole["translation"], off=off)[1]
+        assert held["number"] == whole["number"]
+        assert held["log_probability"] == pytest.approx(forced["log_probability"], abs=1e-4)
+    status, told = asked(address, text=TEXT, against=999_999)
+    assert (status, told["error"]) == (404, "answer 999999 is not kept any longer: ask again")
+
+
 def test_heads_are_ranked(address):
     number = asked(address, text=TEXT)[1]["number"]
     status, _, body = ask(f"{address}/api/importance/{number}", b"{}")
@@ -135,7 +149,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=6,
 )
-NAMES = st.sampled_from(["text", "target", "prefix", "off", "part", "beam", "other"])
+NAMES = st.sampled_from(["text", "target", "prefix", "off", "part", "beam", "against", "other"])
 
 
 @settings(max_examples=200)

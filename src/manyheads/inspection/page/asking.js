@@ -10,8 +10,10 @@ const PLAIN = { target: null, prefix: "", off: [] };
 
 export function openAsking(model, changed) {
   const question = firstQuestion(model.get("header"));
-  const asking = { question, base: null, trail: [], ranking: null, refusal: null, busy: false };
-  let [answered, place, timer] = [question, "", 0];
+  const whole = (header) => header && header.off.length === 0;
+  const base = whole(model.get("header")) ? model.get("header") : null;
+  const asking = { question, base, trail: [], ranking: null, refusal: null, busy: false };
+  let [answered, place, timer] = [{ question, trail: [] }, "", 0]; // where a refused question leads back to
 
   // `seen` is what the views must show; a new answer is drawn anew in any case.
   const set = (patch, seen = false) => {
@@ -19,12 +21,11 @@ export function openAsking(model, changed) {
     changed(seen);
   };
   const send = () => {
-    const { base, question } = asking;
-    const against = question.off.length && base ? base.number : null;
-    model.send({ type: "inspect", ...question, against });
+    const against = asking.question.off.length && asking.base ? asking.base.number : null;
+    model.send({ type: "inspect", ...asking.question, against });
   };
 
-  // `where` is the part of the page that asks, and is told. `wait` lets what is about to be overtaken not be asked at all.
+  // `where` is the part of the page that asks, and is told. After `wait`, what was overtaken need not be asked at all.
   asking.ask = (patch, where, wait = 0) => {
     place = where;
     clearTimeout(timer);
@@ -53,18 +54,16 @@ export function openAsking(model, changed) {
 
   const answer = () => {
     const header = model.get("header");
-    answered = asking.question;
-    if (header.off.length === 0) Object.assign(asking, { base: header, ranking: null });
+    answered = { question: asking.question, trail: asking.trail };
+    if (whole(header)) Object.assign(asking, { base: header, ranking: null });
     set({ busy: false });
   };
   const hear = (message) => {
     const ofBase = asking.base && message.number === asking.base.number;
     if (message.type === "importance" && ofBase) set({ ranking: message.heads, busy: false }, true);
     if (message.type !== "refused") return;
-    asking.question = answered;
-    set({ refusal: { place, sentence: sentenceOf(message) }, busy: false }, true);
+    set({ ...answered, refusal: { place, sentence: sentenceOf(message) }, busy: false }, true);
   };
-  if (model.get("header")) answer();
   model.on("change:header", answer);
   model.on("msg:custom", hear);
   asking.close = () => {
@@ -75,8 +74,11 @@ export function openAsking(model, changed) {
   return asking;
 }
 
+// A host may begin with an answer.
 function firstQuestion(header) {
-  return { text: header ? header.text || header.source.text : "", beam: 0, part: header ? header.part : 1, ...PLAIN };
+  if (!header) return { text: "", beam: 0, part: 1, ...PLAIN };
+  const off = header.off.map(([kind, layer, head]) => ({ kind, layer, head }));
+  return { text: header.text || header.source.text, beam: 0, part: header.part, ...PLAIN, off };
 }
 
 function sentenceOf({ error, hint }) {

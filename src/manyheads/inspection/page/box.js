@@ -13,7 +13,8 @@ const HINT = "Type a sentence and press Enter.";
 
 export function askBox(asking, example, ask) {
   const area = h("textarea", {
-    rows: 2, dir: "auto", spellcheck: "false", "aria-label": "Text to translate", placeholder: example || "", keydown: enter,
+    rows: 2, dir: "auto", spellcheck: "false", placeholder: example || "", "aria-label": "Text to translate",
+    keydown: enter,
   });
   const status = h("p", { class: "status", role: "status" });
   const answer = h("p", { class: "unseen", role: "status" });

@@ -25,13 +25,16 @@ export function facts(step, text, forced) {
   return told.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)));
 }
 
+// [[rank, candidate]]: the likeliest, and the written one behind them if it is none of these.
+export function shownOf(step, written) {
+  const shown = step.candidates.map((candidate, n) => [n, candidate]);
+  if (step.candidates.some((candidate) => candidate.id === written.id)) return shown;
+  return [...shown, [step.rank, { text: written.text, id: written.id, log_probability: step.log_probability }]];
+}
+
 // `choose` is null where nobody could go on from another candidate.
 export function candidateList(step, written, choose) {
-  const among = step.candidates.some((candidate) => candidate.id === written.id);
-  const own = { text: written.text, id: written.id, log_probability: step.log_probability };
-  const shown = step.candidates.map((candidate, n) => [n, candidate]);
-  return (among ? shown : [...shown, [step.rank, own]]).map(([rank, candidate]) =>
-    item(rank, candidate, candidate.id === written.id, choose));
+  return shownOf(step, written).map(([rank, candidate]) => item(rank, candidate, candidate.id === written.id, choose));
 }
 
 function item(rank, candidate, written, choose) {
@@ -46,7 +49,8 @@ function item(rank, candidate, written, choose) {
     h("span", { class: "tag" }, written ? "written" : ""),
   ];
   if (written) return h("li", {}, h("div", { class: "candidate written", "aria-current": "true" }, parts));
-  if (!choose || !canGoOn(candidate)) return h("li", {}, h("div", { class: "candidate", title: choose ? HALF : null }, parts));
+  if (!choose) return h("li", {}, h("div", { class: "candidate" }, parts));
+  if (!canGoOn(candidate)) return h("li", {}, h("div", { class: "candidate", title: HALF }, parts));
   const act = () => choose(candidate);
   return h("li", {}, h("button", { type: "button", class: "candidate", title: "go on from here", click: act }, parts));
 }
@@ -58,7 +62,7 @@ function canGoOn(candidate) {
 
 export function stepTable({ steps, target }) {
   const header = ["step", "piece", "rank", "candidate", "probability", "written", "entropy", "margin"];
-  const rows = steps.flatMap((step, n) => step.candidates.map((candidate, rank) => [
+  const rows = steps.flatMap((step, n) => shownOf(step, target.pieces[n + 1]).map(([rank, candidate]) => [
     n + 1, target.pieces[n + 1].text, rank + 1, candidate.text, Math.exp(candidate.log_probability).toFixed(6),
     Number(candidate.id === target.pieces[n + 1].id), step.entropy.toFixed(6), marginOf(step).toFixed(6),
   ]));

@@ -39,6 +39,18 @@ export function replaceControls(element, ...children) {
   if (next) next.focus();
 }
 
+// What people know an element by.
+export function nameOf(element) {
+  return element && (element.getAttribute("aria-label") || element.textContent);
+}
+
+// The focus, for what has the same name as what had it: it may have been drawn anew.
+export function focusNamed(element, name) {
+  const same = [...element.querySelectorAll("button, [tabindex]")].find((it) => nameOf(it) === name);
+  const next = same || element.querySelector(".panel [tabindex='0']");
+  if (next) next.focus();
+}
+
 export function active(element) {
   return element.getRootNode().activeElement;
 }

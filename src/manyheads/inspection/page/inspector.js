@@ -9,7 +9,7 @@ import { alignView } from "./align.js";
 import { openAsking } from "./asking.js";
 import { askBox } from "./box.js";
 import { coloursFor } from "./colour.js";
-import { active, h } from "./dom.js";
+import { active, focusNamed, h, nameOf } from "./dom.js";
 import { actionsOf, markTab, showNotes, showSettings, tabsOf, titleOf } from "./frame.js";
 import { insideView } from "./inside.js";
 import { asked } from "./keys.js";
@@ -125,14 +125,13 @@ const inspector = {
 
     // What had the focus has it again, though it was drawn anew; and the page keeps its height meanwhile.
     async function renew() {
-      const used = body.contains(active(el)) ? active(el) : null;
-      const label = used && used.getAttribute("aria-label");
+      const used = body.contains(active(el)) ? nameOf(active(el)) : null;
       body.style.setProperty("min-height", `${body.offsetHeight}px`);
       if (drawn) drawn.remove();
       drawn = draw({ model, el, body, place, asking });
       await drawn.show();
       body.style.removeProperty("min-height");
-      if (used && !body.contains(active(el))) focusAgain(body, label);
+      if (used && !el.contains(active(el))) focusNamed(body, used);
     }
 
     function recall() {
@@ -158,11 +157,5 @@ const inspector = {
     };
   },
 };
-
-function focusAgain(body, label) {
-  const same = label && [...body.querySelectorAll("[aria-label]")].find((it) => it.getAttribute("aria-label") === label);
-  const next = same || body.querySelector(".panel [tabindex='0']");
-  if (next) next.focus();
-}
 
 export default inspector;

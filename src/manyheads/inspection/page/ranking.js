@@ -7,8 +7,8 @@ import { signed } from "./numbers.js";
 const NEEDED = 10;
 const HINDERING = 5;
 
-// {heads, change(head), tint(head)}, or null. A tint is −1 to 1: what helps is above 0. It grows with the square root, for
-// few heads do most.
+// {heads, most, change(head), tint(head)}, or null. A tint is −1 to 1: what helps is above 0. It grows with the square
+// root, for few heads do most.
 export function ranksOf(heads) {
   if (!heads) return null;
   const name = ({ kind, layer, head }) => `${kind} ${layer}.${head}`;
@@ -18,14 +18,15 @@ export function ranksOf(heads) {
   return { heads, most, change, tint: (one) => -Math.sign(change(one)) * Math.sqrt(Math.abs(change(one)) / most) };
 }
 
-export function rankLegend(colours) {
+// `what` is the translation that they were ranked for.
+export function rankLegend(colours, what) {
   const swatches = [-1, -0.6, -0.3, 0, 0.3, 0.6, 1].map((value) => {
     const swatch = h("i", { class: "swatch" });
     swatch.style.setProperty("--tint", css(colours.signed(value)));
     return swatch;
   });
-  return h("p", { class: "note" }, "stands in the way ", swatches, " helps. Numbers: the change in log-probability of this " +
-    "translation without that head. Colours grow with its square root.");
+  const meaning = `the change in log-probability of ${what} without that head; colours grow with its square root.`;
+  return h("p", { class: "note" }, "stands in the way ", swatches, ` helps. Numbers: ${meaning}`);
 }
 
 // `toggle` is null where no head can be switched.
@@ -33,8 +34,8 @@ export function rankLists(ranking, toggle) {
   const needed = ranking.heads.filter((one) => one.change < 0).slice(0, NEEDED);
   const hindering = ranking.heads.filter((one) => one.change > 0).slice(-HINDERING).reverse();
   return h("div", { class: "two" },
-    list("What this translation needs most", needed, ranking, toggle),
-    list("What stands in its way", hindering, ranking, toggle));
+    list("Needed most", needed, ranking, toggle),
+    list("In the way", hindering, ranking, toggle));
 }
 
 function list(title, heads, ranking, toggle) {
@@ -47,5 +48,6 @@ function list(title, heads, ranking, toggle) {
       : h("span", { class: "label" }, name);
     return h("li", {}, label, bar, h("span", { class: "number" }, signed(change)));
   });
-  return h("div", {}, h("p", { class: "lead" }, title), h("ol", { class: "bars" }, items.length ? items : h("li", { class: "rest" }, "none")));
+  const none = h("li", { class: "rest" }, "none");
+  return h("div", {}, h("p", { class: "lead" }, title), h("ol", { class: "bars" }, items.length ? items : none));
 }

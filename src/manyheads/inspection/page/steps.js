@@ -1,5 +1,5 @@
-// View 5, decoding steps: what the model could have written, piece by piece, and how sure it was. Where somebody answers,
-// another candidate can be chosen: the rest is then decoded again from there.
+// View 5, decoding steps: what the model could have written, piece by piece, and how sure it was. Where somebody
+// answers, another candidate can be chosen: the rest is then decoded again from there.
 
 import { candidateList, facts, marginOf, stepTable } from "./candidates.js";
 import { css } from "./colour.js";
@@ -8,20 +8,20 @@ import { compared } from "./diff.js";
 import { active, h, replace, rove } from "./dom.js";
 import { direction, spelt, visible } from "./letters.js";
 import { clamp, exact, percent } from "./numbers.js";
+import { makePlayer } from "./player.js";
 import { stepsPicture } from "./stepspicture.js";
 import { headName } from "./weights.js";
 import { merged, renormalised, unitsOf } from "./words.js";
 
-const PACE = 900; // milliseconds a step
 const END_PIECE = 2; // the id of ⟨end⟩ in every vocabulary
 const GOES_ON = "Choose another candidate, and the rest is decoded again from there.";
-const STANDS = "The page that `manyheads serve` opens can go on from any of them.";
+const STANDS = "The page of ‘manyheads serve’ can go on from any of them.";
 
 export function stepsView(shared) {
   const source = h("div", { class: "reading", role: "group", "aria-label": "Source" });
   const from = h("p", { class: "aside" });
   const row = h("div", { class: "steps", role: "group", "aria-label": "Steps" });
-  const play = button("Play", toggle);
+  const play = button("Play", () => player.toggle());
   const count = h("span", { class: "aside" });
   const told = h("dl", { class: "facts" });
   const candidates = h("ol", { class: "bars candidates" });
@@ -30,14 +30,17 @@ export function stepsView(shared) {
   const transport = h("div", { class: "controls" },
     button("←", () => move(-1), "one step back"), play, button("→", () => move(1), "one step on"), count);
   const element = h("div", { class: "decoding" }, source, from, transport, row, before, told, candidates, note);
-  const calm = matchMedia("(prefers-reduced-motion: reduce)");
-  let timer = null;
   let run = 0;
 
   const { steps, target, reading } = shared.header;
   const look = reading || { layer: shared.header.model.layers.cross - 1, head: null, shift: 0 };
   const now = () => clamp(shared.state.target || 1, 1, steps.length); // the piece that is being written
   const pieceAt = (n) => target.pieces[n].text;
+  const go = (n) => shared.choose({ target: clamp(n, 1, steps.length) });
+  const player = makePlayer({
+    now, go, last: steps.length, shown: () => element.isConnected,
+    turned: (playing) => (play.textContent = playing ? "Pause" : "Play"),
+  });
 
   // ── drawing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -70,7 +73,6 @@ export function stepsView(shared) {
     rove(buttons, chosen - 1);
     if (used) buttons[chosen - 1].focus();
     count.textContent = `step ${chosen} of ${steps.length}`;
-    play.textContent = timer ? "Pause" : "Play";
   }
 
   function showSource(plane) {
@@ -89,7 +91,8 @@ export function stepsView(shared) {
     const n = now();
     const { asking } = shared;
     replace(told, facts(steps[n - 1], pieceAt(n), shared.header.forced));
-    replace(candidates, candidateList(steps[n - 1], target.pieces[n], asking ? (candidate) => goOn(n, candidate) : null));
+    const choose = asking ? (candidate) => goOn(n, candidate) : null;
+    replace(candidates, candidateList(steps[n - 1], target.pieces[n], choose));
     const refusal = asking && asking.refusal && asking.refusal.place === "steps" ? asking.refusal.sentence : null;
     note.classList.toggle("warning", Boolean(refusal));
     note.textContent = refusal || (asking ? GOES_ON : STANDS);
@@ -97,9 +100,9 @@ export function stepsView(shared) {
 
   function tell() {
     const step = steps[now() - 1];
-    const probability = exact(Math.exp(step.log_probability));
-    const sure = `entropy ${exact(step.entropy)} nats, margin ${exact(marginOf(step))}`;
-    shared.say(`step ${now()} of ${steps.length} writes ‘${visible(pieceAt(now()))}’: ${probability}, rank ${step.rank + 1}; ${sure}`);
+    const what = `step ${now()} of ${steps.length} writes ‘${visible(pieceAt(now()))}’`;
+    const fared = `${exact(Math.exp(step.log_probability))}, rank ${step.rank + 1}`;
+    shared.say(`${what}: ${fared}; entropy ${exact(step.entropy)} nats, margin ${exact(marginOf(step))}`);
   }
 
   // ── another candidate ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -107,9 +110,10 @@ export function stepsView(shared) {
   // What is before a piece is text: places count characters.
   function goOn(n, candidate) {
     const text = [...target.text].slice(0, target.pieces[n - 1].end).join("");
-    const ends = candidate.id === END_PIECE;
-    stop();
-    shared.asking.branch(ends ? { target: text, prefix: "" } : { target: null, prefix: text + candidate.adds }, "steps");
+    const ending = { target: text, prefix: "" };
+    const going = { target: null, prefix: text + candidate.adds };
+    player.stop();
+    shared.asking.branch(candidate.id === END_PIECE ? ending : going, "steps");
   }
 
   function showChange() {
@@ -124,41 +128,15 @@ export function stepsView(shared) {
 
   // ── moving ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  function go(n) {
-    shared.choose({ target: clamp(n, 1, steps.length) });
-  }
-
   function move(by) {
-    stop();
+    player.stop();
     go(now() + by);
-  }
-
-  // Who wants no motion on the screen goes on step by step.
-  function toggle() {
-    if (timer) stop();
-    else if (calm.matches) go(now() === steps.length ? 1 : now() + 1);
-    else start();
-    play.textContent = timer ? "Pause" : "Play";
-  }
-
-  function start() {
-    if (now() === steps.length) go(1);
-    timer = setInterval(() => {
-      if (now() === steps.length || !element.isConnected) stop();
-      else go(now() + 1);
-    }, PACE);
-  }
-
-  function stop() {
-    clearInterval(timer);
-    timer = null;
-    play.textContent = "Play";
   }
 
   element.addEventListener("keydown", (event) => {
     const along = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (along) move(row.dir === "rtl" ? -along : along);
-    else if (event.key === " " && !candidates.contains(event.target) && !transport.contains(event.target)) toggle();
+    else if (event.key === " " && !candidates.contains(event.target) && !transport.contains(event.target)) player.toggle();
     else if (!roveCandidates(event)) return;
     event.preventDefault();
   });

@@ -1,29 +1,32 @@
 // The picture of view 5 for a file: every step is a column, what was written above its candidates.
 
+import { shownOf } from "./candidates.js";
 import { s } from "./dom.js";
 import { visible } from "./letters.js";
 import { exact } from "./numbers.js";
 import { INK, sheet } from "./saving.js";
 
-const [WIDE, TALL, TOP, ACROSS] = [118, 19, 40, 8]; // of a column, a candidate, the space above; columns in a row
+const [WIDE, TALL, HEADROOM, COLUMNS] = [128, 19, 40, 8]; // of a column, a candidate, the space above; columns in a row
 
 export function stepsPicture({ model, steps, target }) {
-  const deep = TOP + TALL * (Math.max(...steps.map((step) => step.candidates.length)) + 1);
-  const across = Math.min(ACROSS, steps.length);
+  const columns = steps.map((step, n) => shownOf(step, target.pieces[n + 1]));
+  const deep = HEADROOM + TALL * (Math.max(...columns.map((shown) => shown.length)) + 1);
+  const across = Math.min(COLUMNS, steps.length);
   const caption = `${visible(model.name || "model")}: the likeliest pieces of each step; ● was written`;
-  const picture = sheet(Math.max(420, 24 + WIDE * across), 40 + deep * Math.ceil(steps.length / ACROSS), caption);
-  steps.forEach((step, n) => {
-    const place = `translate(${16 + WIDE * (n % ACROSS)},${deep * Math.floor(n / ACROSS)})`;
-    picture.append(s("g", { transform: place }, stepColumn(step, target.pieces[n + 1], n + 1)));
+  const picture = sheet(Math.max(420, 24 + WIDE * across), 40 + deep * Math.ceil(steps.length / COLUMNS), caption);
+  columns.forEach((shown, n) => {
+    const place = `translate(${16 + WIDE * (n % COLUMNS)},${deep * Math.floor(n / COLUMNS)})`;
+    picture.append(s("g", { transform: place }, stepColumn(shown, target.pieces[n + 1], n + 1)));
   });
   return picture;
 }
 
-function stepColumn(step, written, number) {
+function stepColumn(shown, written, number) {
   const title = s("text", { y: 26, "font-size": 15 }, shortened(visible(written.text), 13));
-  const rank = s("text", { x: WIDE - 22, y: 26, "font-size": 10, fill: INK.soft, "text-anchor": "end" }, `${number}`);
-  const lines = step.candidates.flatMap((candidate, n) => candidateLine(candidate, candidate.id === written.id, TOP + TALL * n));
-  return [title, rank, ...lines];
+  const count = s("text", { x: WIDE - 22, y: 26, "font-size": 10, fill: INK.soft, "text-anchor": "end" }, `${number}`);
+  const lines = shown.flatMap(([, candidate], n) =>
+    candidateLine(candidate, candidate.id === written.id, HEADROOM + TALL * n));
+  return [title, count, ...lines];
 }
 
 function candidateLine(candidate, written, y) {

@@ -1,5 +1,5 @@
-// One block of the switchboard: the heads of a kind of attention, a row for each layer. The label of the block and those
-// of its layers switch all that they stand for. Arrow keys move within; it is one stop of the Tab key.
+// One block of the switchboard: the heads of a kind of attention, a row for each layer. The label of the block and
+// those of its layers switch all that they stand for. Arrow keys move within; it is one stop of the Tab key.
 
 import { css } from "./colour.js";
 import { h, rove } from "./dom.js";
@@ -25,12 +25,13 @@ export function switchBlock(kind, look, { toggle, say }) {
   const rows = all.map((row, layer) => [
     label(String(layer), `${kind} layer ${layer}`, row), ...row.map((one) => headSwitch(one, look, toggle, say)),
   ]);
-  const grid = h("div", { class: heads > MOST_NUMBERED ? "grid narrow" : "grid", role: "group", "aria-label": kind },
-    h("span", { class: "corner" }, "layer"), inLayer(0).map(({ head }) => h("span", { class: "corner" }, String(head))), rows.flat());
+  const corners = ["layer", ...Array(heads).keys()].map((text) => h("span", { class: "corner" }, String(text)));
+  const grid = h("div", { class: heads > MOST_NUMBERED ? "switch-grid narrow" : "switch-grid", role: "group", "aria-label": kind },
+    corners, rows.flat());
   grid.style.setProperty("--heads", heads);
   const cells = [[title], ...rows].map((row) => row.filter((cell) => look.live || !cell.matches(".group")));
   rove(cells.flat(), look.live ? 2 : 0); // the first head: labels are reached from there
-  const element = h("section", { class: "block" }, h("p", { class: "lead" }, title, h("small", {}, ROLES[kind])), grid);
+  const element = h("section", { class: "switch-block" }, h("p", { class: "lead" }, title, h("small", {}, ROLES[kind])), grid);
   element.addEventListener("keydown", (event) => stepIn(cells.filter((row) => row.length), event));
   return element;
 }
@@ -39,18 +40,17 @@ function headSwitch(one, { off, ranking, colours, live }, toggle, say) {
   const isOff = off.some((other) => sameHead(one, other));
   const change = ranking ? ranking.change(one) : null;
   const name = `${one.kind} layer ${one.layer}, head ${one.head}`;
-  const told = () => say(`${name}: ${isOff ? "off" : "on"}${change === null ? "" : `; without it ${signed(change)}`}`);
-  const number = change === null ? "" : hundredths(change);
-  const look = { class: isOff ? "switch off" : "switch", "aria-label": name, pointerenter: told, focus: told };
-  const element = live
-    ? h("button", { type: "button", role: "switch", "aria-checked": String(!isOff), ...look, click: () => toggle([one]) }, number)
-    : h("span", { role: "img", ...look, "aria-label": change === null ? name : `${name}: ${number}` }, number);
-  if (change !== null) {
-    element.setAttribute("title", `${name}: without it ${signed(change)}`);
-    if (!isOff) {
-      element.style.setProperty("--tint", css(colours.signed(ranking.tint(one))));
-      element.style.setProperty("--on", colours.onSigned(ranking.tint(one)));
-    }
+  const exactly = change === null ? "" : `without it ${signed(change)}`;
+  const told = () => say([`${name}: ${isOff ? "off" : "on"}`, exactly].filter(Boolean).join("; "));
+  const role = live
+    ? { type: "button", role: "switch", "aria-checked": String(!isOff), "aria-label": name, click: () => toggle([one]) }
+    : { role: "img", "aria-label": exactly ? `${name}: ${exactly}` : name };
+  const look = { class: isOff ? "switch off" : "switch", title: exactly ? `${name}: ${exactly}` : null };
+  const shown = change === null ? "" : hundredths(change);
+  const element = h(live ? "button" : "span", { ...role, ...look, pointerenter: told, focus: told }, shown);
+  if (change !== null && !isOff) {
+    element.style.setProperty("--tint", css(colours.signed(ranking.tint(one))));
+    element.style.setProperty("--on", colours.onSigned(ranking.tint(one)));
   }
   return element;
 }

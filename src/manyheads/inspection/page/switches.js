@@ -2,7 +2,7 @@
 
 import { button } from "./controls.js";
 import { compared } from "./diff.js";
-import { active, h, replace } from "./dom.js";
+import { active, focusNamed, h, nameOf, replace } from "./dom.js";
 import { signed } from "./numbers.js";
 import { rankLegend, rankLists, ranksOf } from "./ranking.js";
 import { sameHead, switchBlock } from "./switchblock.js";
@@ -10,56 +10,62 @@ import { switchesPicture } from "./switchespicture.js";
 import { KINDS } from "./weights.js";
 
 const WAIT = 150; // milliseconds: who turns many switches is asked about once
-const STILL = "The page that `manyheads serve` opens has these as switches.";
+const HOW_TO_SWITCH = "turn one off, a whole layer by its number, or all of a kind by its name";
+const STILL = "In the page of ‘manyheads serve’ these are switches.";
 const UNRANKED = "The heads were not ranked when this page was made: it would have taken long.";
 
 export function switchesView(shared) {
   const { header, asking } = shared;
   const boards = h("div", { class: "boards" });
   const outcome = h("div", { class: "outcome" });
-  const ranks = h("div", { class: "ranks" });
+  const ranks = h("div", { class: "ranking" });
   const note = h("p", { class: "note" });
-  const rank = button("Rank heads", () => asking.rank("switches"), "what each head does for this translation");
-  const allOn = button("All on", () => turn(() => []));
-  const controls = h("div", { class: "controls" }, asking ? [allOn, rank] : null);
-  const element = h("div", { class: "switches" }, controls, outcome, boards, ranks, note);
+  const rank = button("Rank heads", () => canRank() && asking.rank("switches"), "what each does for this translation");
+  const allOn = button("All on", () => off().length && turn(() => []));
+  const asks = asking ? [h("div", { class: "controls" }, allOn, rank), outcome] : [];
+  const element = h("div", { class: "switches" }, asks, boards, ranks, note);
   let blocks = [];
 
   const off = () => (asking ? asking.question.off : header.off.map(([kind, layer, head]) => ({ kind, layer, head })));
+  const canRank = () => asking.base && !asking.ranking;
   const ranking = () => ranksOf(asking ? asking.ranking : header.importance);
 
   // ── drawing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
   async function update() {
-    const used = boards.contains(active(element)) && active(element).getAttribute("aria-label");
+    const used = element.contains(active(element)) && nameOf(active(element));
     const found = ranking();
     const look = { off: off(), ranking: found, colours: shared.colours, live: Boolean(asking), header };
     blocks = KINDS.map((kind) => switchBlock(kind, look, { toggle, say: shared.say }));
     replace(boards, blocks);
-    replace(ranks, found ? [rankLegend(shared.colours), rankLists(found, asking ? toggle : null)] : []);
+    showRanks(found);
     showOutcome();
     showNote(found);
-    if (used) boards.querySelector(`[aria-label="${used}"]`).focus();
+    if (used && !element.contains(active(element))) focusNamed(element, used);
+  }
+
+  function showRanks(found) {
+    const what = asking ? "the translation with all heads" : "this translation";
+    replace(ranks, found ? [rankLegend(shared.colours, what), rankLists(found, asking ? toggle : null)] : []);
   }
 
   function showOutcome() {
     if (!asking) return;
     const { base } = asking;
-    const without = off().length;
-    allOn.disabled = without === 0;
-    rank.hidden = Boolean(asking.ranking);
+    allOn.ariaDisabled = String(off().length === 0);
+    rank.ariaDisabled = String(!canRank());
     if (!base || !header.off.length || !header.against) {
-      replace(outcome, h("p", { class: "lead" }, "All heads are on", h("small", {}, "turn one off, or a whole layer by its number")));
+      replace(outcome, h("p", { class: "lead" }, sayOff(header.off), h("small", {}, HOW_TO_SWITCH)));
       return;
     }
     const change = header.against.log_probability - base.log_probability;
     replace(outcome,
-      h("p", { class: "lead" }, `Without ${header.off.length === 1 ? "1 head" : `${header.off.length} heads`}`),
+      h("p", { class: "lead" }, sayOff(header.off)),
       h("div", { class: "compared" }, compared(base.target, header.target, ["with all", "without"])),
       h("dl", { class: "facts" },
         fact("Δ log-probability of the first", signed(change), likelier(change)),
         fact("log-probability of the second", signed(header.log_probability))));
-    shared.say(`without ${header.off.length} heads: the first translation changes by ${signed(change)} in log-probability`);
+    shared.say(`${sayOff(header.off)}: the first translation changes by ${signed(change)} in log-probability`);
   }
 
   function showNote(found) {
@@ -90,8 +96,13 @@ export function switchesView(shared) {
     resize: () => {},
     repaint: update,
     table: () => switchTable(header, off(), ranking()),
-    picture: () => switchesPicture(header, off(), ranking()),
+    picture: () => switchesPicture(asking && asking.base ? asking.base : header, off(), ranking()),
   };
+}
+
+function sayOff(off) {
+  if (!off.length) return "All heads are on";
+  return `Without ${off.length === 1 ? "1 head" : `${off.length} heads`}`;
 }
 
 function fact(name, value, more = null) {
@@ -101,7 +112,7 @@ function fact(name, value, more = null) {
 function likelier(change) {
   const times = Math.exp(Math.abs(change));
   if (times < 1.005) return "as likely as before";
-  const shown = times < 1e4 ? times.toPrecision(3) : times.toExponential(1).replace("+", "");
+  const shown = times < 1e4 ? times.toPrecision(3) : "more than 10,000";
   return `${shown} times ${change < 0 ? "less" : "more"} likely`;
 }
 

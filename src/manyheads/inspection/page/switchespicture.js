@@ -4,6 +4,7 @@ import { coloursFor, hex } from "./colour.js";
 import { s } from "./dom.js";
 import { visible } from "./letters.js";
 import { hundredths } from "./numbers.js";
+import { textWidth } from "./ruler.js";
 import { INK, sheet } from "./saving.js";
 import { sameHead } from "./switchblock.js";
 import { KINDS } from "./weights.js";
@@ -14,9 +15,10 @@ export function switchesPicture({ model, translation }, off, ranking) {
   const wide = CELL * model.heads;
   const width = 40 + KINDS.length * (wide + GAP_BETWEEN);
   const name = visible(model.name || "model");
-  const caption = ranking ? `${name}: change in log-probability of the translation without each head` : `${name}: its heads`;
-  const picture = sheet(Math.max(width, 520), ABOVE_GRID + HIGH * Math.max(...Object.values(model.layers)) + 50, caption);
-  picture.append(s("text", { x: 16, y: 24, "font-size": 14 }, visible(translation)));
+  const what = ranking ? "change in log-probability of the translation without each head" : "its heads";
+  const high = ABOVE_GRID + HIGH * Math.max(...Object.values(model.layers)) + 50;
+  const picture = sheet(Math.max(width, 520), high, `${name}: ${what}`);
+  picture.append(s("text", { x: 16, y: 24, "font-size": 14 }, fitting(visible(translation), width - 32)));
   KINDS.forEach((kind, n) => {
     const place = `translate(${40 + n * (wide + GAP_BETWEEN)},${ABOVE_GRID})`;
     const cells = [...Array(model.layers[kind] * model.heads).keys()].flatMap((m) =>
@@ -26,6 +28,12 @@ export function switchesPicture({ model, translation }, off, ranking) {
     picture.append(s("g", { transform: place }, s("text", { y: -10 }, kind), layers, cells));
   });
   return picture;
+}
+
+function fitting(text, room) {
+  const letters = [...text];
+  while (letters.length && textWidth(`${letters.join("")}…`, "14px sans-serif") * 1.1 > room) letters.pop();
+  return letters.join("") + (letters.length < [...text].length ? "…" : "");
 }
 
 function cellOf(one, off, ranking) {
