@@ -10,7 +10,9 @@ import { VIEWS } from "./selection.js";
 const LONG = 240; // letters of both texts, above which they are set small
 const HIDDEN = "Begin and end are hidden: what the others have was made to add up to 1 again, row by row.";
 const SINGLE = "Queries and keys belong to pieces, all of them: here nothing is merged or hidden.";
-const TITLES = { align: "Translate and align", matrix: "Matrix", inside: "Query and key" };
+const TITLES = {
+  align: "Translate and align", lines: "Lines", matrix: "Matrix", map: "Model map", inside: "Query and key",
+};
 
 export function titleOf(header) {
   const { model, log_probability: logProbability, steps } = header;

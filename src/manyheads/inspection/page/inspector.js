@@ -5,15 +5,17 @@
 
 import { alignView } from "./align.js";
 import { coloursFor } from "./colour.js";
-import { h } from "./dom.js";
+import { active, h } from "./dom.js";
 import { actionsOf, markTab, showNotes, showSettings, tabsOf, titleOf } from "./frame.js";
 import { insideView } from "./inside.js";
 import { asked } from "./keys.js";
+import { linesView } from "./lines.js";
+import { mapView } from "./map.js";
 import { matrixView } from "./matrix.js";
 import { openPlanes } from "./planes.js";
 import { changed, firstSelection, fromAddress, isStep, toAddress } from "./selection.js";
 
-const MAKERS = { align: alignView, matrix: matrixView, inside: insideView };
+const MAKERS = { align: alignView, lines: linesView, matrix: matrixView, map: mapView, inside: insideView };
 
 function draw({ model, el, address }) {
   const header = model.get("header");
@@ -44,7 +46,11 @@ function draw({ model, el, address }) {
     markTab(tabs, shared.state.view);
     showSettings(settings, shared);
     showNotes(notes, shared);
-    if (panel.firstChild !== view.element) panel.replaceChildren(view.element);
+    if (panel.firstChild !== view.element) {
+      const left = panel.contains(active(el));
+      panel.replaceChildren(view.element);
+      if (left) tabs.querySelector("[aria-selected=true]").focus(); // keys work on where they have led
+    }
     await view.update();
     el.dataset.state = "ready";
   }

@@ -4,13 +4,14 @@ import { h } from "./dom.js";
 import { changed, VIEWS } from "./selection.js";
 
 const HELP = [
-  ["1 2 3", "views"],
+  ["1 2 3 …", "views"],
   ["arrows", "next word, weight, query or key"],
   ["[ ]", "layer"],
   ["{ }", "head"],
   ["w", "words or pieces"],
   ["b", "hide begin and end"],
   ["+ − 0", "zoom of the matrix"],
+  ["l", "lines of a head of the map"],
   ["Enter", "keep the word that is lit"],
   ["Esc", "let go"],
   ["?", "these keys"],
