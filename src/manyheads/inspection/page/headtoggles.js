@@ -12,10 +12,10 @@ export function headToggles(shared) {
     const name = head === null ? "mean" : String(head);
     const act = (event) => choose(toggled(shared, head, event.target.checked));
     const input = h("input", { type: "checkbox", value: name, checked: on.includes(head), change: act });
-    const swatch = h("i", { class: isHollow(head) ? "swatch hollow" : "swatch" });
+    const dot = h("i", { class: isHollow(head) ? "dot hollow" : "dot" });
     const label = h("label", { "aria-label": head === null ? "mean of heads" : `head ${name}` });
     label.style.setProperty("--hue", hueOf(head, colours.theme));
-    label.append(input, h("span", {}, swatch, name));
+    label.append(input, h("span", {}, dot, name));
     return label;
   };
   const all = heads.every((head) => on.includes(head));

@@ -36,7 +36,8 @@ export async function sceneOf(shared) {
   if (grids.some((grid) => !grid || grid.block > 1)) return null;
   const { three } = shared.state;
   const columns = three ? bothSides(shared) : await keysAndQueries(shared);
-  return columns && { columns, sets: wanted.map((place, n) => joined({ ...place, grid: grids[n] }, columns, three)) };
+  const setOf = (place, n) => inColumns({ ...place, grid: grids[n] }, columns, three);
+  return columns && { columns, sets: wanted.map(setOf) };
 }
 
 function bothSides({ header, state }) {
@@ -56,7 +57,7 @@ async function keysAndQueries(shared) {
   ];
 }
 
-function joined(set, columns, three) {
+function inColumns(set, columns, three) {
   const { queries, keys } = sidesOf(set.kind);
   const at = (side, alone) => (three ? columns.findIndex((column) => column.side === side) : alone);
   const [query, key] = [at(queries, 1), at(keys, 0)];

@@ -10,8 +10,8 @@ import { thumbnail, thumbnailGrids } from "./thumbnails.js";
 import { makeTip } from "./tip.js";
 import { headName, KINDS, ROLES } from "./weights.js";
 
-const [SMALLEST, LARGEST] = [28, 84]; // pixels of a thumbnail
-const [SPACE, MARGINS, APART_BLOCKS] = [6, 34, 28]; // between thumbnails, beside them, between blocks
+const [SMALLEST, LARGEST] = [26, 84]; // pixels of a thumbnail
+const [SPACE, MARGINS, APART_BLOCKS] = [6, 33, 28]; // between thumbnails, beside them, between blocks
 const TINT = 0.55; // of full colour, behind the largest number: it must still be read
 const ORDER_NAMES = [["layers", "layer by layer"], ["most", "most first"], ["least", "least first"]];
 const OF_PIECES = "The numbers are of pieces, begin and end included, whatever is shown.";
@@ -96,7 +96,7 @@ export function mapView(shared) {
     const used = element.contains(active(element)) ? active(element) : null;
     element.classList.toggle("ranked", order !== "layers");
     if (order === "layers") replace(board, KINDS.map(blockOf));
-    else replace(board, h("div", { class: "rank" }, inOrder(heads, measure, order).map((one) => buttons.get(one))));
+    else replace(board, h("div", { class: "ranks" }, inOrder(heads, measure, order).map((one) => buttons.get(one))));
     fit();
     if (used && element.contains(used)) used.focus();
   }
@@ -106,8 +106,8 @@ export function mapView(shared) {
     const numbers = [...Array(count).keys()].map((n) => h("span", { class: "number-of" }, String(n)));
     const row = (layer) => [h("span", { class: "number-of layer", "data-place": `${kind} ${layer}` }, String(layer)),
       ...heads.filter((one) => one.kind === kind && one.layer === layer).map((one) => buttons.get(one))];
-    const corner = h("span", { class: "number-of corner" }, "layer");
-    const grid = h("div", { class: "grid" }, corner, numbers, layersOf(kind).flatMap(row));
+    const corner = h("span", { class: "number-of first" }, "layer");
+    const grid = h("div", { class: "thumbs" }, corner, numbers, layersOf(kind).flatMap(row));
     return h("section", { class: "block", role: "group", "aria-label": kind },
       h("h3", {}, kind, h("small", {}, ROLES[kind])), h("div", { class: "scroll" }, grid));
   }
@@ -172,8 +172,9 @@ export function mapView(shared) {
   }
 
   function point(one, event) {
+    const chosen = (name) => (name === shared.state.measure ? { class: "chosen" } : {});
     const rows = Object.entries(one.values).map(([name, value]) =>
-      h("div", { class: name === shared.state.measure ? "chosen" : null }, h("dt", {}, name), h("dd", {}, exact(value))));
+      h("div", chosen(name), h("dt", {}, name), h("dd", {}, exact(value))));
     tip.show(event,
       h("b", {}, `${one.kind} ${headName(one.layer, one.head)}`),
       one.off ? h("small", {}, "switched off") : null, h("dl", {}, rows));

@@ -10,7 +10,7 @@ import { thumbnail } from "./thumbnails.js";
 import { KINDS } from "./weights.js";
 
 const SIZE_OF_THUMB = 52;
-const PACE = [SIZE_OF_THUMB + 8, SIZE_OF_THUMB + 22];
+const THUMB_PACE = [SIZE_OF_THUMB + 8, SIZE_OF_THUMB + 22];
 const MARGIN = [44, 52];
 const RANKED_ACROSS = 12;
 
@@ -19,8 +19,8 @@ export function mapPicture({ header, state }, heads, grids) {
   const shown = inOrder(heads, state.measure, state.order);
   const spots = shown.map((one, n) => places.spot(one, n));
   const caption = `${visible(header.model.name || "model")}: every head; ${state.measure}; shades: square root`;
-  const wide = Math.max(...spots.map(([x]) => x)) + PACE[0] + 16;
-  const high = Math.max(...spots.map(([, y]) => y)) + PACE[1] + 40;
+  const wide = Math.max(...spots.map(([x]) => x)) + THUMB_PACE[0] + 16;
+  const high = Math.max(...spots.map(([, y]) => y)) + THUMB_PACE[1] + 40;
   const picture = sheet(Math.ceil(Math.max(wide, textWidth(caption, "11px sans-serif") + 40)), high, caption);
   const colours = coloursFor("light");
   shown.forEach((one, n) => picture.append(head(one, spots[n], grids.get(one), state, colours)));
@@ -42,12 +42,12 @@ function head(one, [x, y], grid, { measure, order }, colours) {
 }
 
 function inBlocks(header) {
-  const left = (kind) => MARGIN[0] + KINDS.indexOf(kind) * (header.model.heads * PACE[0] + MARGIN[0]);
-  const spot = ({ kind, layer, head: n }) => [left(kind) + n * PACE[0], MARGIN[1] + layer * PACE[1]];
+  const left = (kind) => MARGIN[0] + KINDS.indexOf(kind) * (header.model.heads * THUMB_PACE[0] + MARGIN[0]);
+  const spot = ({ kind, layer, head: n }) => [left(kind) + n * THUMB_PACE[0], MARGIN[1] + layer * THUMB_PACE[1]];
   const look = { fill: INK.soft, "font-size": 11 };
   const text = (x, y, n, anchor) => s("text", { x, y, ...look, "text-anchor": anchor }, String(n));
-  const headAt = (kind, n) => text(left(kind) + n * PACE[0] + SIZE_OF_THUMB / 2, 44, n, "middle");
-  const layerAt = (kind, n) => text(left(kind) - 10, MARGIN[1] + n * PACE[1] + 30, n, "end");
+  const headAt = (kind, n) => text(left(kind) + n * THUMB_PACE[0] + SIZE_OF_THUMB / 2, 44, n, "middle");
+  const layerAt = (kind, n) => text(left(kind) - 10, MARGIN[1] + n * THUMB_PACE[1] + 30, n, "end");
   const labels = () => KINDS.flatMap((kind) => [
     s("text", { x: left(kind), y: 24, "font-size": 14 }, kind),
     ...[...Array(header.model.heads).keys()].map((n) => headAt(kind, n)),
@@ -57,7 +57,7 @@ function inBlocks(header) {
 }
 
 function inRanks() {
-  const pace = PACE[0] + 44; // for its name
-  const spot = (_, n) => [40 + (n % RANKED_ACROSS) * pace, 20 + Math.floor(n / RANKED_ACROSS) * PACE[1]];
+  const pace = THUMB_PACE[0] + 44; // for its name
+  const spot = (_, n) => [40 + (n % RANKED_ACROSS) * pace, 20 + Math.floor(n / RANKED_ACROSS) * THUMB_PACE[1]];
   return { spot, labels: () => [] };
 }
