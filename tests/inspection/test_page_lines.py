@@ -318,6 +318,15 @@ def test_arrow_keys_go_along_a_column_and_across_the_heaviest_line(look):
     assert "s=2" in page.page.url
 
 
+def test_the_last_piece_is_let_go_where_there_are_fewer_words(look):
+    page = look("v=lines&w=0&h=1")
+    page.page.locator(".pile.right .word").last.focus()
+    assert page.said.startswith("‘⟨end⟩’")
+    page.page.keyboard.press("w")
+    page.ready()
+    assert not page.text(".counted").startswith("‘")
+
+
 def test_the_layer_of_the_encoder_is_its_own(look, found):
     page = look("v=matrix&k=encoder&l=4&h=0")
     page.page.get_by_role("tab", name="Lines").click()

@@ -67,6 +67,7 @@ export function linesView(shared) {
     weave.dataset.length = lengthOf(scene);
     captionsOf(shared.state).forEach((text, n) => (captions[n].textContent = text));
     [0, 1].forEach(showColumn);
+    if (pointed && !scene.columns[pointed.column].units[pointed.n]) pointed = null; // pieces are more than words
     shine();
   }
 

@@ -49,7 +49,7 @@ function widthOf(unit) {
   return textWidth(visible(unit.text), `${TEXT_SIZE}px sans-serif`) * 1.06;
 }
 
-function hiddenNote(state) {
+export function hiddenNote(state) {
   return state.hide ? "; begin and end hidden, rows made to add up to 1" : "";
 }
 

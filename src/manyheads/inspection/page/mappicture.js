@@ -3,6 +3,7 @@
 import { coloursFor } from "./colour.js";
 import { s } from "./dom.js";
 import { visible } from "./letters.js";
+import { hiddenNote } from "./linespicture.js";
 import { inOrder } from "./measures.js";
 import { textWidth } from "./ruler.js";
 import { INK, sheet } from "./saving.js";
@@ -18,7 +19,8 @@ export function mapPicture({ header, state }, heads, grids) {
   const places = state.order === "layers" ? inBlocks(header) : inRanks();
   const shown = inOrder(heads, state.measure, state.order);
   const spots = shown.map((one, n) => places.spot(one, n));
-  const caption = `${visible(header.model.name || "model")}: every head; ${state.measure}; shades: square root`;
+  const name = visible(header.model.name || "model");
+  const caption = `${name}: every head; ${state.measure}; shades: square root${hiddenNote(state)}`;
   const wide = Math.max(...spots.map(([x]) => x)) + THUMB_PACE[0] + 16;
   const high = Math.max(...spots.map(([, y]) => y)) + THUMB_PACE[1] + 40;
   const picture = sheet(Math.ceil(Math.max(wide, textWidth(caption, "11px sans-serif") + 40)), high, caption);
@@ -35,6 +37,7 @@ function head(one, [x, y], grid, { measure, order }, colours) {
   const image = grid ? { href: thumbnail(grid, colours).toDataURL("image/png") } : null;
   return s("g", { transform: `translate(${x},${y})` },
     s("title", {}, `${one.kind}, layer ${one.layer}, head ${one.head}${one.off ? ", switched off" : ""}`),
+    s("rect", { ...side, fill: INK.line }), // seen where a weight is masked
     image ? s("image", { ...image, ...side, preserveAspectRatio: "none", "image-rendering": "pixelated" }) : null,
     s("rect", { ...side, fill: "none", stroke: INK.line }),
     one.off ? s("path", { d: `M0,0L${size},${size}M0,${size}L${size},0`, stroke: INK.soft }) : null,
