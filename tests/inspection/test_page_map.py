@@ -248,6 +248,7 @@ def test_pointing_shows_every_number(look, found):
 # ── files, addresses, sizes ─────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_the_picture_has_every_head(look):
     for address in ("v=map", "v=map&r=least&m=ends"):
         page = look(address)
