@@ -7,6 +7,9 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+from manyheads.inspection.bundle import Bundle
+from manyheads.inspection.summaries import summarise
+
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright, of the extra `dev`")
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -87,3 +90,37 @@ def weights_in(rows):
 
 def embedded(data):
     return json.dumps(data).replace("<", "\\u003c")
+
+
+def made_up(layers, heads, rows, columns):
+    """An inspection of a model of any size, of weights that are drawn, with the summaries that they have."""
+    drawn = np.random.default_rng(0)
+    shapes = {"encoder": (columns, columns), "decoder": (rows, rows), "cross": (rows, columns)}
+    ends = {"encoder": [columns - 1], "decoder": [0], "cross": [columns - 1]}
+    planes, summed = {}, {kind: [] for kind in KINDS}
+    for kind, (high, wide) in shapes.items():
+        for layer in range(layers):
+            weights = drawn.gamma(0.2, size=(heads, high, wide)) + 1e-4
+            weights = np.tril(weights) if kind == "decoder" else weights
+            weights = weights / weights.sum(-1, keepdims=True)
+            planes[f"{kind}/{layer}"] = weights.astype("float16")
+            found = summarise(weights, np.isin(np.arange(wide), ends[kind]), kind)
+            summed[kind].append({name: values.tolist() for name, values in found.items()})
+    header = {
+        "schema": "inspection/1",
+        "model": {"name": "made up", "heads": heads, "kv_heads": heads, "width": 8, "scale": 0.5, "layers": dict.fromkeys(KINDS, layers)},
+        "source": made_up_side("s", columns, {columns - 1}),
+        "target": made_up_side("t", rows + 1, {0, rows}),
+        "translation": "made up", "score": -1.0, "log_probability": -1.0, "forced": False, "part": 1, "parts": 1, "reading": None,
+        "steps": [{"log_probability": -0.1, "rank": 0, "entropy": 0.1, "candidates": []}] * rows,
+        "heads": summed, "off": [["encoder", 0, 1]], "left_out": [],
+        "planes": {name: {"type": "f16", "shape": value.shape, "block": 1} for name, value in planes.items()},
+    }  # fmt: skip
+    return Bundle(header, planes)
+
+
+def made_up_side(letter, count, specials):
+    texts = [f"{letter}{n}" for n in range(count)]
+    pieces = [{"text": text, "id": 9, "start": 0, "end": 1, "word": n} for n, text in enumerate(texts)]
+    words = [{"text": text, "start": 0, "end": 1, "special": n in specials} for n, text in enumerate(texts)]
+    return {"text": " ".join(texts), "pieces": pieces, "words": words}

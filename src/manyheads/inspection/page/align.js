@@ -13,7 +13,8 @@ const LIGHTEST = 0.04; // a link of less is a hair that nobody sees
 const MOST_LINKS = 500;
 const LAYOUTS = ["large", "medium", "small", "columns", "text"]; // the first that fits is taken
 const TALLEST_COLUMN = 20;
-const LEFT_OUT_HEADS = "The single weights of these heads were left out of this page: it would have been too large.";
+export const LEFT_OUT_HEADS =
+  "The single weights of these heads were left out of this page: it would have been too large.";
 
 export function alignView(shared) {
   const controls = h("div", { class: "controls" });

@@ -11,8 +11,8 @@ const LONG = 240; // letters of both texts, above which they are set small
 const HIDDEN = "Begin and end are hidden: what the others have was made to add up to 1 again, row by row.";
 const SINGLE = "Queries and keys belong to pieces, all of them: here nothing is merged or hidden.";
 const TITLES = {
-  align: "Translate and align", matrix: "Matrix", steps: "Decoding steps", switches: "Head switchboard",
-  inside: "Query and key",
+  align: "Translate and align", lines: "Lines", matrix: "Matrix", map: "Model map", steps: "Decoding steps",
+  switches: "Head switchboard", inside: "Query and key",
 };
 const MOST_NAMED = 3; // heads that are off, above which they are only counted
 

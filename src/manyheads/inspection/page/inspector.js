@@ -13,6 +13,8 @@ import { active, focusNamed, h, nameOf } from "./dom.js";
 import { actionsOf, markTab, showNotes, showSettings, tabsOf, titleOf } from "./frame.js";
 import { insideView } from "./inside.js";
 import { asked } from "./keys.js";
+import { linesView } from "./lines.js";
+import { mapView } from "./map.js";
 import { matrixView } from "./matrix.js";
 import { openPlanes } from "./planes.js";
 import { changed, firstSelection, fromAddress, isStep, toAddress } from "./selection.js";
@@ -20,7 +22,8 @@ import { stepsView } from "./steps.js";
 import { switchesView } from "./switches.js";
 
 const MAKERS = {
-  align: alignView, matrix: matrixView, steps: stepsView, switches: switchesView, inside: insideView,
+  align: alignView, lines: linesView, matrix: matrixView, map: mapView, steps: stepsView, switches: switchesView,
+  inside: insideView,
 };
 
 // One answer, drawn into `body`: {show, recall, remove}. What is looked at comes from the address and goes back there.
@@ -52,7 +55,11 @@ function draw({ model, el, body, place, asking }) {
     markTab(tabs, shared.state.view);
     showSettings(settings, shared);
     showNotes(notes, shared);
-    if (panel.firstChild !== view.element) panel.replaceChildren(view.element);
+    if (panel.firstChild !== view.element) {
+      const left = panel.contains(active(el));
+      panel.replaceChildren(view.element);
+      if (left) tabs.querySelector("[aria-selected=true]").focus(); // keys work on where they have led
+    }
     await view.update();
     el.dataset.state = "ready";
   }

@@ -11,6 +11,7 @@ const HELP = [
   ["w", "words or pieces"],
   ["b", "hide begin and end"],
   ["+ − 0", "zoom of the matrix"],
+  ["l", "lines of a head of the map"],
   ["space", "play the steps, turn a switch"],
   ["Enter", "keep the word that is lit"],
   ["Esc", "let go"],

@@ -3,17 +3,23 @@
 // Places are those of pieces, whatever is shown: a word is selected when one of its pieces is. A key of the encoder or
 // the decoder lies on the same side as its query; it is the `other`.
 
+import { MEASURES, ORDERS } from "./measures.js";
 import { KINDS } from "./weights.js";
 
-export const VIEWS = ["align", "matrix", "steps", "switches", "inside"];
+export const VIEWS = ["align", "lines", "matrix", "map", "steps", "switches", "inside"];
 const LINKS = ["best", "all", "head"];
 export const POWERS = [1, 2, 3, 0]; // the root that is taken of a weight before it is a colour; 0 is its logarithm
+export const MOSTS = [10, 20, 40, 60, 100, 150, 200, 300, 400, 500]; // lines in one picture
 
 const LETTERS = {
   view: "v", kind: "k", layer: "l", head: "h", source: "s", target: "t", other: "o",
   words: "w", hide: "x", power: "p", links: "a",
+  three: "all", below: "e", heads: "on", most: "n", measure: "m", order: "r",
 };
-const STEPS = ["view", "kind", "layer", "head", "words", "hide", "links"]; // what the back button undoes
+// What the back button undoes.
+const STEPS = [
+  "view", "kind", "layer", "head", "words", "hide", "links", "three", "below", "heads", "measure", "order",
+];
 
 export function firstSelection(header) {
   const reading = header.reading;
@@ -29,6 +35,12 @@ export function firstSelection(header) {
     hide: false,
     power: 1,
     links: reading ? "best" : "all",
+    three: true, // lines of all three attentions at once; then `below` is the layer of the encoder
+    below: header.model.layers.encoder - 1,
+    heads: null, // those whose lines are shown, "0.3.mean"; null: the one that all views share
+    most: 60,
+    measure: "entropy",
+    order: "layers",
   };
 }
 
@@ -54,7 +66,8 @@ export function fromAddress(text, header) {
   };
   const upTo = (count) => [null, ...Array(count).keys()];
   const [view, links] = [read("view", VIEWS), read("links", header.reading ? LINKS : LINKS.slice(1))];
-  const kind = view === "align" && links === "head" ? "cross" : read("kind", KINDS);
+  const three = read("three", [true, false]);
+  const kind = kindFor({ view, links, three, kind: read("kind", KINDS) });
   const side = kind === "decoder" ? header.target : header.source;
   return {
     view,
@@ -68,13 +81,34 @@ export function fromAddress(text, header) {
     hide: read("hide", [true, false]),
     power: read("power", POWERS),
     links,
+    three,
+    below: read("below", upTo(header.model.layers.encoder).slice(1)),
+    heads: asked.has(LETTERS.heads) ? severalHeads(asked.get(LETTERS.heads), header) : first.heads,
+    most: read("most", MOSTS),
+    measure: read("measure", MEASURES),
+    order: read("order", ORDERS),
   };
 }
 
-// A change, made to fit: links are always of the cross-attention, and the kinds need not have equally many layers.
+// Several heads as one word, always in the same order, so that equal choices are equal.
+export function severalHeads(text, header) {
+  const known = ["mean", ...[...Array(header.model.heads).keys()].map(String)];
+  const given = text ? text.split(".") : [];
+  return known.filter((name) => given.includes(name)).join(".");
+}
+
+// Links are always of the cross-attention; where all three attentions are shown, the layer is one of the decoder.
+function kindFor({ view, links, three, kind }) {
+  const fixed = (view === "align" && links === "head") || (view === "lines" && three && kind === "encoder");
+  return fixed ? "cross" : kind;
+}
+
+// A change, made to fit: the kinds need not have equally many layers, and a head that is chosen is the only one.
 export function changed(state, patch, header) {
   const next = { ...state, ...patch };
-  if (next.view === "align" && next.links === "head") next.kind = "cross";
+  if (next.view === "lines" && next.three && next.kind === "encoder") next.below = next.layer;
+  next.kind = kindFor(next);
+  if ("head" in patch && !("heads" in patch)) next.heads = null;
   next.layer = Math.min(next.layer, header.model.layers[next.kind] - 1);
   if (next.kind !== state.kind) next.other = null;
   return next;
