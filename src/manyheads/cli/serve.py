@@ -1,6 +1,7 @@
 """`manyheads serve`: a model in the browser."""
 
 import sys
+from contextlib import suppress
 
 from manyheads.cli.options import Device, Whole
 from manyheads.errors import OptionError
@@ -43,4 +44,6 @@ def serve(model: str, /, *, port: Whole = 8000, device: Device = "auto") -> None
     app = make_app(Translator.load(model, device, "fp32"))
     with listen(port) as socket:
         print(f"http://127.0.0.1:{socket.getsockname()[1]}  (Ctrl-C ends it)", file=sys.stderr, flush=True)  # noqa: T201
-        uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)).run([socket])
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False))
+        with suppress(KeyboardInterrupt):  # which comes of Ctrl-C only sometimes; it is how a page ends
+            server.run([socket])

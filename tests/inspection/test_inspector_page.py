@@ -590,10 +590,10 @@ def test_two_inspectors_do_not_disturb_each_other_and_ask_for_what_they_need(bro
     assert page.text("#b [aria-live]") != ""
     assert page.text("#a [aria-live]") == ""
     page.page.evaluate("renew()")
-    assert page.texts("#b header bdi")[1] == "something else"
+    page.page.locator("#b header bdi", has_text="something else").wait_for()
     page.page.evaluate("remove()")
     assert page.page.locator("#a *").count() == 0
-    assert page.page.locator("#b .board").count() == 1
+    page.page.locator("#b .board").wait_for()
     assert page.complaints == []
     page.page.close()
 
