@@ -156,7 +156,8 @@ def test_of_two_questions_the_later_is_answered(look):
     page.page.locator("textarea").fill(TEXT)
     page.page.locator("textarea").press("Enter")
     page.page.wait_for_selector("[aria-busy=true]")
-    page.page.wait_for_timeout(50)
+    while not held:
+        page.page.wait_for_timeout(10)
     translate(page, "Ein Hund schläft.")
     assert translation(page) == "A dog is sleeping."
 
