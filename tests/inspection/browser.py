@@ -108,7 +108,10 @@ def made_up(layers, heads, rows, columns):
             summed[kind].append({name: values.tolist() for name, values in found.items()})
     header = {
         "schema": "inspection/1",
-        "model": {"name": "made up", "heads": heads, "kv_heads": heads, "width": 8, "scale": 0.5, "layers": dict.fromkeys(KINDS, layers)},
+        "model": {
+            "name": "made up", "heads": heads, "kv_heads": heads, "width": 8, "scale": 0.5, "layers": dict.fromkeys(KINDS, layers),
+            "bounds": {"encoder": [None, None], "decoder": [None, 0], "cross": [None, None]},
+        },
         "source": made_up_side("s", columns, {columns - 1}),
         "target": made_up_side("t", rows + 1, {0, rows}),
         "translation": "made up", "score": -1.0, "log_probability": -1.0, "forced": False, "part": 1, "parts": 1, "reading": None,

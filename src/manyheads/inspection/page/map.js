@@ -96,7 +96,7 @@ export function mapView(shared) {
     const used = element.contains(active(element)) ? active(element) : null;
     element.classList.toggle("ranked", order !== "layers");
     if (order === "layers") replace(board, KINDS.map(blockOf));
-    else replace(board, h("div", { class: "ranks" }, inOrder(heads, measure, order).map((one) => buttons.get(one))));
+    else replace(board, h("div", { class: "in-rank" }, inOrder(heads, measure, order).map((one) => buttons.get(one))));
     fit();
     if (used && element.contains(used)) used.focus();
   }
