@@ -46,7 +46,7 @@ def host(browser, header, tmp_path):
     path = tmp_path / "host.html"
     path.write_text(HOST.format(style=style(), script=script(), data=embedded({"header": header})), encoding="utf-8")
     page = Look(browser, path, ready=False)
-    page.page.locator("[role=tab]").nth(2).click()
+    page.page.get_by_role("tab", name="Decoding steps").click()
     page.page.wait_for_selector(".candidates li")
     yield page
     assert page.complaints == []
