@@ -9,53 +9,15 @@ from itertools import groupby
 
 import numpy as np
 import pytest
-from browser import KINDS, Look, embedded, launched, weights_in
+from browser import KINDS, Look, embedded, weights_in
 
 from decoding.untrained import MODEL, build
-from manyheads.decoding.translator import Translator
 from manyheads.inspection.api import inspect
 from manyheads.inspection.bundle import Bundle, make_bundle
 from manyheads.inspection.singlefile import script, single_file, style
 
 TEXT = "Ein kleiner Hund schläft unter dem Tisch."
 HOSTILE = "</script><img src=x onerror=alert(1)> \u202eelif\u202c \u2028 \"quoted\" 'single' </title></svg> =1+1 <b>"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with launched() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
-def translator():
-    return Translator.load("de-en", precision="fp32")
-
-
-@pytest.fixture(scope="module")
-def found(translator):
-    return inspect(translator, TEXT)
-
-
-@pytest.fixture(scope="module")
-def path(found, tmp_path_factory):
-    return found.save(tmp_path_factory.mktemp("page") / "look.html")
-
-
-@pytest.fixture
-def look(browser, path):
-    """Opens the page at an address; closes what was opened, and asks that nothing was fetched or complained of."""
-    opened = []
-
-    def open_at(address="", at=path, **options):
-        opened.append(Look(browser, at, address, **options))
-        return opened[-1]
-
-    yield open_at
-    for one in opened:
-        assert one.complaints == []
-        assert len([url for url in one.requests if not url.startswith("blob:")]) == 1
-        one.page.close()
 
 
 def merged(found, kind, layer, head, hide=False):

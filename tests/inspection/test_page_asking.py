@@ -4,7 +4,7 @@ import json
 import random
 
 import pytest
-from browser import Look, embedded, launched
+from browser import Look, embedded
 
 from manyheads.inspection.api import inspect
 from manyheads.inspection.bundle import make_bundle
@@ -28,12 +28,6 @@ inspector.render({{ el: document.getElementById("a"), model: {{
   send: (message) => {{ if (message.type !== "plane") sent.push(message); }},
 }} }});
 </script>"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with launched() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

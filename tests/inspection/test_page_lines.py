@@ -5,9 +5,8 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
-from browser import KINDS, Look, launched, made_up
+from browser import KINDS, made_up
 
-from manyheads.decoding.translator import Translator
 from manyheads.inspection.api import inspect
 from manyheads.inspection.bundle import make_bundle
 from manyheads.inspection.singlefile import single_file
@@ -22,44 +21,6 @@ VISIONS = {
     "no blue": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
 }
 """What is left of linear red, green and blue, from Machado, Oliveira and Fernandes (2009)."""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with launched() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
-def translator():
-    return Translator.load("de-en", precision="fp32")
-
-
-@pytest.fixture(scope="module")
-def found(translator):
-    return inspect(translator, TEXT)
-
-
-@pytest.fixture(scope="module")
-def path(found, tmp_path_factory):
-    path = tmp_path_factory.mktemp("page") / "look.html"
-    found.save(path)
-    return path
-
-
-@pytest.fixture
-def look(browser, path):
-    opened = []
-
-    def open_at(address="", at=path, **options):
-        opened.append(Look(browser, at, address, **options))
-        return opened[-1]
-
-    yield open_at
-    for one in opened:
-        assert one.complaints == []
-        assert len([url for url in one.requests if not url.startswith("blob:")]) == 1
-        one.page.close()
 
 
 def words(side, pieces):

@@ -5,9 +5,8 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
-from browser import KINDS, Look, launched, made_up
+from browser import KINDS, made_up
 
-from manyheads.decoding.translator import Translator
 from manyheads.inspection.api import inspect
 from manyheads.inspection.bundle import make_bundle
 from manyheads.inspection.singlefile import single_file
@@ -17,44 +16,6 @@ from manyheads.inspection.switches import Head
 TEXT = "Ein kleiner Hund schläft unter dem Tisch."
 MEASURES = ["entropy", "focus", "distance", "ends", "previous", "same", "next"]
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with launched() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
-def translator():
-    return Translator.load("de-en", precision="fp32")
-
-
-@pytest.fixture(scope="module")
-def found(translator):
-    return inspect(translator, TEXT)
-
-
-@pytest.fixture(scope="module")
-def path(found, tmp_path_factory):
-    path = tmp_path_factory.mktemp("page") / "look.html"
-    found.save(path)
-    return path
-
-
-@pytest.fixture
-def look(browser, path):
-    opened = []
-
-    def open_at(address="", at=path, **options):
-        opened.append(Look(browser, at, address, **options))
-        return opened[-1]
-
-    yield open_at
-    for one in opened:
-        assert one.complaints == []
-        assert len([url for url in one.requests if not url.startswith("blob:")]) == 1
-        one.page.close()
 
 
 def every_head(found):

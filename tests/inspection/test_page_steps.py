@@ -4,50 +4,11 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
-from browser import Look, launched
 
-from manyheads.decoding.translator import Translator
 from manyheads.inspection.api import inspect
 from manyheads.inspection.choices import added
 
 TEXT = "Ein kleiner Hund schläft unter dem Tisch."
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with launched() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
-def translator():
-    return Translator.load("de-en", precision="fp32")
-
-
-@pytest.fixture(scope="module")
-def found(translator):
-    return inspect(translator, TEXT)
-
-
-@pytest.fixture(scope="module")
-def path(found, tmp_path_factory):
-    path = tmp_path_factory.mktemp("page") / "look.html"
-    found.save(path)
-    return path
-
-
-@pytest.fixture
-def look(browser, path):
-    opened = []
-
-    def open_at(address="", at=path, **options):
-        opened.append(Look(browser, at, address, **options))
-        return opened[-1]
-
-    yield open_at
-    for one in opened:
-        assert one.complaints == []
-        one.page.close()
 
 
 def numbers(page):

@@ -4,9 +4,7 @@ import csv
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from browser import Look, launched
 
-from manyheads.decoding.translator import Translator
 from manyheads.inspection import saving
 from manyheads.inspection.api import inspect
 from manyheads.inspection.importance import importance
@@ -16,40 +14,8 @@ TEXT = "Ein kleiner Hund schläft unter dem Tisch."
 
 
 @pytest.fixture(scope="module")
-def browser():
-    with launched() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
-def found():
-    return inspect(Translator.load("de-en", precision="fp32"), TEXT)
-
-
-@pytest.fixture(scope="module")
 def table(found):
     return importance(found)
-
-
-@pytest.fixture(scope="module")
-def path(found, tmp_path_factory):
-    path = tmp_path_factory.mktemp("page") / "look.html"
-    found.save(path)
-    return path
-
-
-@pytest.fixture
-def look(browser, path):
-    opened = []
-
-    def open_at(address="v=switches", at=path, **options):
-        opened.append(Look(browser, at, address, **options))
-        return opened[-1]
-
-    yield open_at
-    for one in opened:
-        assert one.complaints == []
-        one.page.close()
 
 
 def minus(text):
@@ -57,7 +23,7 @@ def minus(text):
 
 
 def test_every_head_has_its_number(look, table):
-    page = look()
+    page = look("v=switches")
     assert page.page.locator(".switch").count() == len(table) == 56
     for head in (Head("cross", 3, 1), Head("encoder", 5, 0), Head("decoder", 0, 2)):
         name = f"{head.kind} layer {head.layer}, head {head.head}"
@@ -69,7 +35,7 @@ def test_every_head_has_its_number(look, table):
 
 
 def test_the_lists_are_sorted_and_hold_what_matters_most(look, table):
-    page = look()
+    page = look("v=switches")
     lists = [page.page.locator(".two ol").nth(n).locator("li").all_inner_texts() for n in (0, 1)]
     ordered = sorted(table, key=table.__getitem__)
     names = [[text.split("\n")[0] for text in one] for one in lists]
@@ -79,7 +45,7 @@ def test_the_lists_are_sorted_and_hold_what_matters_most(look, table):
 
 
 def test_arrow_keys_move_within_a_block_and_nothing_is_switched(look):
-    page = look()
+    page = look("v=switches")
     first = page.page.locator(".switch-block").nth(2).locator(".switch").first
     first.focus()
     page.page.keyboard.press("ArrowRight")
@@ -90,7 +56,7 @@ def test_arrow_keys_move_within_a_block_and_nothing_is_switched(look):
 
 
 def test_the_table_and_the_picture_hold_every_head(look, table):
-    page = look()
+    page = look("v=switches")
     rows = page.table()
     assert rows[0] == ["kind", "layer", "head", "off", "change"]
     got = {Head(kind, int(layer), int(head)): float(change) for kind, layer, head, _, change in rows[1:]}
@@ -103,7 +69,7 @@ def test_the_table_and_the_picture_hold_every_head(look, table):
 def test_where_ranking_would_take_long_the_page_says_so(look, found, tmp_path, monkeypatch):
     monkeypatch.setattr(saving, "MOST_PIECES", 5)
     found.save(tmp_path / "unranked.html")
-    page = look(at=tmp_path / "unranked.html")
+    page = look("v=switches", at=tmp_path / "unranked.html")
     assert "not ranked" in page.text(".switches > .note")
     assert page.page.locator(".two").count() == 0
     assert {row[4] for row in csv.reader([",".join(row) for row in page.table()[1:]])} == {""}
@@ -112,6 +78,6 @@ def test_where_ranking_would_take_long_the_page_says_so(look, found, tmp_path, m
 def test_heads_that_were_off_are_shown_so(look, found, tmp_path):
     off = [Head("cross", 1, 0), Head("cross", 1, 3)]
     inspect(found.translator, TEXT, off=off).save(tmp_path / "off.html")
-    page = look(at=tmp_path / "off.html")
+    page = look("v=switches", at=tmp_path / "off.html")
     assert page.page.locator(".switch.off").count() == 2
     assert "cross 1.0, cross 1.3" in page.text("header")

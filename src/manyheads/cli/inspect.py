@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from manyheads.cli.options import Device, File, Out, Whole
+from manyheads.cli.options import Beam, Device, File, Model, Out, Whole
 from manyheads.errors import OptionError
 
 __all__ = ["inspect"]
@@ -18,7 +18,7 @@ Place = Annotated[Whole | None, Parameter(show_default=False)]
 
 
 def inspect(
-    model: str,
+    model: Model,
     /,
     *,
     text: Text = "",
@@ -34,7 +34,7 @@ def inspect(
     head: Place = None,
     pieces: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     part: Whole = 1,
-    beam: Place = None,
+    beam: Beam = None,
     device: Device = "auto",
 ) -> None:
     """Show what every head of a model did with a sentence: as a page, a picture, numbers, or here in the terminal.
@@ -47,8 +47,6 @@ def inspect(
 
     Parameters
     ----------
-    model
-        A run folder, or a bundled model: de-en.
     text
         What the model reads; without it, a line of standard input.
     target
@@ -76,10 +74,6 @@ def inspect(
         Show pieces instead of words.
     part
         A long text is read sentence by sentence; which of them.
-    beam
-        Hypotheses kept at each step (default: as the recipe says).
-    device
-        auto (a GPU if there is one), cpu, cuda, cuda:1.
     """
     from manyheads.decoding.translator import Translator
     from manyheads.inspection.api import inspect as inspect_text

@@ -3,13 +3,13 @@
 import sys
 from contextlib import suppress
 
-from manyheads.cli.options import Device, Whole
+from manyheads.cli.options import Device, Model, Whole
 from manyheads.errors import OptionError
 
 __all__ = ["serve"]
 
 
-def serve(model: str, /, *, port: Whole = 8000, device: Device = "auto") -> None:
+def serve(model: Model, /, *, port: Whole = 8000, device: Device = "auto") -> None:
     """A page on this machine, to translate with a model and to look inside while it does.
 
     ```
@@ -21,12 +21,8 @@ def serve(model: str, /, *, port: Whole = 8000, device: Device = "auto") -> None
 
     Parameters
     ----------
-    model
-        A run folder, or a bundled model: de-en.
     port
         Where it listens; 0 takes a free one.
-    device
-        auto (a GPU if there is one), cpu, cuda, cuda:1.
     """
     try:
         import uvicorn

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from manyheads.decoding.batching import evaluating
+from manyheads.decoding.forced import forced
 from manyheads.inspection.api import Inspection
 from manyheads.inspection.switches import Head, every_head, switched_off
 
@@ -16,14 +17,9 @@ __all__ = ["importance", "log_probability", "ranked"]
 def log_probability(inspection: Inspection, off: Collection[Head]) -> float:
     """log P of the output that was written, of a model that goes without these heads."""
     model = inspection.translator.single
-    device = model.words.weight.device
-    source, target = (
-        torch.tensor([[piece.id for piece in side.pieces]], device=device)
-        for side in (inspection.source, inspection.target)
-    )
+    source, (_, *written) = ([piece.id for piece in side.pieces] for side in (inspection.source, inspection.target))
     with evaluating(model), switched_off(model, off):
-        log_p = model(source, target[:, :-1]).double().log_softmax(-1)
-    return float(log_p.gather(-1, target[:, 1:, None]).sum())
+        return forced(model, [source], [written])[0]
 
 
 def importance(inspection: Inspection) -> dict[Head, float]:
