@@ -61,12 +61,19 @@ def main() -> None:
     parser.add_argument("--resident", action="store_true", help="the search for GPUs, on a CPU too")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    rows = [row for precision in options.precision for row in measure_all(options, precision)]
+    rows: list[dict] = []
+    for precision in options.precision:
+        for row in measure_all(options, precision):
+            rows.append(row)
+            keep(rows, options)  # what is measured is kept, whatever becomes of the rest
+    show(rows)
+
+
+def keep(rows: list[dict], options: argparse.Namespace) -> None:
     if options.json:
         write_json(
             options.json, {**setting(choose_device(options.device)), "model": shape_of(options.model), "rows": rows}
         )
-    show(rows)
 
 
 def measure_all(options: argparse.Namespace, precision: str) -> Iterator[dict]:

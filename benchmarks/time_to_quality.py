@@ -76,7 +76,7 @@ def figures(summary: Row, test: Row, budget: int) -> Row:
     return {
         "seconds": summary["seconds"], "within_budget": summary["seconds"] <= budget,
         "compile_seconds": summary.get("compile_seconds", 0.0), "steps": summary["step"],
-        "best_step": summary["best_step"], "bleu": test["bleu"], "chrf": test["chrf"], "signature": test["signature"],
+        "best_step": summary["best_step"], "dev": summary["metrics"], "bleu": test["bleu"], "chrf": test["chrf"], "signature": test["signature"],
     }  # fmt: skip
 
 

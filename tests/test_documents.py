@@ -58,7 +58,7 @@ def test_the_demo_of_the_readme_runs():
     (command,) = [command for command, _ in commands(ROOT / "README.md") if OF_THEIR_OWN[0] in command]
     said = run(command)
     assert re.search(r"word error rate \d+\.\d %   phone error rate \d+\.\d %", said)
-    assert "A dog is sleeping on the sofa." in said
+    assert "A dog is sleeping on the couch." in said
     assert (ROOT / "runs" / "demo" / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
@@ -114,7 +114,6 @@ def result(file):
     ("line", "case"),
     [
         ("Tatoeba German → English, `tatoeba`", "tatoeba"),
-        ("Multi30k English → German, `small`", "multi30k"),
         ("CMU dictionary, letters → phones, `pronounce`", "cmudict"),
         ("the bundled `de-en`, 11 MB of 8-bit weights", "de-en"),
     ],
@@ -127,14 +126,31 @@ def test_the_table_of_the_readme_is_what_was_measured(line, case):
     assert row in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+def readme():
+    """Its words, whatever the lines they are on."""
+    return " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+
+
+def test_the_quality_after_half_a_minute_is_what_was_measured():
+    (mean,) = [mean for mean in result("time_to_quality.json")["means"] if mean["budget_s"] == 30]
+    assert (mean["runs"], mean["failed"], mean["over_budget"]) == (3, 0, 0)
+    named = f"`small` with R-Drop, mean of three seeds | BLEU {mean['bleu']:.1f} | {mean['seconds']:.0f} s |"
+    assert named in readme()
+
+
 def test_the_speed_that_the_readme_names_is_what_was_measured():
-    rows = result("train_gpu.json")["rows"]
-    speed = {(row["system"], row["mode"], row["batch_tokens"]): row["target_tokens_per_s"] for row in rows}
-    ours = [speed["manyheads", "graphed", tokens] for tokens in (12_500, 50_000)]
-    theirs = [speed["torch nn.Transformer", "eager", tokens] for tokens in (12_500, 50_000)]
+    """Against whichever other system is fastest, compiled or not."""
+    rows = [row for row in result("train_gpu.json")["rows"] if row["size"] == "base"]
+
+    def fastest(tokens, ours):
+        speeds = [row["target_tokens_per_s"] for row in rows
+                  if row["batch_tokens"] == tokens and (row["system"] == "manyheads") == ours]  # fmt: skip
+        return max(speeds)
+
+    ours, theirs = ([fastest(tokens, mine) for tokens in (12_500, 50_000)] for mine in (True, False))
     most, least = (mine / other for mine, other in zip(ours, theirs, strict=True))
-    named = f"{ours[0] / 1e6:.2f} to {ours[1] / 1e6:.2f} million target tokens a second on one H200, {least:.1f} to {most:.1f} times"
-    assert named in (ROOT / "README.md").read_text(encoding="utf-8")
+    named = f"from {ours[0] / 1e6:.2f} to {ours[1] / 1e6:.2f} million target tokens a second on one H200, {least:.1f} to {most:.1f} times"
+    assert named in readme()
 
 
 @pytest.mark.parametrize("path", [*DOCUMENTS, ROOT / "CONTRIBUTING.md", ROOT / "README.zh-CN.md"], ids=lambda p: p.name)

@@ -191,7 +191,8 @@ def test_query_key_norm_under_autocast_stays_on_the_fast_path(packed):
     inside = slice(None) if packed else layout.padded().keep
     assert (half - exact)[inside].abs().max() < 0.05 * exact.abs().max()
     if packed:
-        assert any("flash_attention" in event.key for event in profile.key_averages())
+        kernels = {event.key for event in profile.key_averages()}
+        assert "forward" in kernels or any("flash_attention" in kernel for kernel in kernels)  # ours, or PyTorch's
 
 
 def test_a_compiled_mask_with_queries_that_see_nothing():

@@ -46,7 +46,8 @@ INNER = (InnerLayerNorm, InnerRMSNorm)
 
 
 def fast(x: Tensor) -> bool:
-    """Where training is compiled for a GPU. What is not trained has no backward pass, and PyTorch's own kernel is best where it runs alone."""
+    """Where training is compiled for a GPU in half precision. What is not trained has no backward pass, and PyTorch's own kernel is best
+    where it runs alone. Where nothing is cast at the end, PyTorch 2.11 loses the gradient of what `Normalise` gives."""
     return (
         x.is_cuda
         and HAVE_TRITON
@@ -54,6 +55,7 @@ def fast(x: Tensor) -> bool:
         and torch.is_grad_enabled()
         and x.requires_grad
         and suits(x)
+        and half_of(x) != x.dtype
     )
 
 
