@@ -44,7 +44,7 @@ class Point:
     layers: int = 2
     words: int = 10_000
     length: int = 64
-    tokens: int = 16_384
+    tokens: int = 65_536
 
     @property
     def batch(self) -> int:
@@ -88,7 +88,7 @@ def sweeps(quick: bool) -> list[Sweep]:
         Sweep("length", "length", lengths, 1, narrow, PATHS),
         Sweep("width", "width", widths, 2, point),
         Sweep("layers", "layers", layers, 1, point),
-        Sweep("vocabulary", "words", words, 1, point),
+        Sweep("vocabulary", "words", words, 1, replace(point, tokens=point.tokens // 4)),  # whole logits take room
     ]
 
 
