@@ -21,7 +21,9 @@ def searched(model, source, limit, beam, alpha):
     log, written = BeamLog(alpha), []
 
     def follow(scores, log_p, rows, given):
-        written.append([ids for ids, score in zip(given.tolist(), scores[0].tolist(), strict=True) if score > -torch.inf])
+        written.append(
+            [ids for ids, score in zip(given.tolist(), scores[0].tolist(), strict=True) if score > -torch.inf]
+        )
         return continuations(scores, log_p, rows, given)
 
     found = beam_search(model, source, [limit], beam=beam, alpha=alpha, follow=log.watch(follow))[0]

@@ -226,6 +226,32 @@ def number(text):
     return float(re.search(r"−?\d[\d.]*", text)[0].replace("−", "-"))
 
 
+def test_another_hypothesis_of_the_beam_is_shown_by_all_views_and_back(look, address):
+    page = look("v=beam")
+    translate(page, TEXT)
+    first = translation(page)
+    nodes = asked(address, text=TEXT)["search"]["nodes"]
+    pruned = next(n for n, node in enumerate(nodes) if node["status"] == "pruned" and node["step"] == 3)
+    page.page.locator(f"[data-node='{pruned}']").click()
+    page.ready()
+    page.page.get_by_role("button", name="Show it in all views").click()
+    page.page.wait_for_function("() => document.querySelector('header').textContent.includes('given')")
+    answered(page)
+    assert translation(page) == page.text(".hypothesis .lead bdi") != first
+    assert f"\n−{-nodes[pruned]['total']:.2f}\n" in page.text("header .facts")
+    assert page.page.locator("[data-node]").count() == len(nodes)  # the tree that it comes from
+    assert page.page.locator("[aria-pressed=true][data-node]").get_attribute("data-node") == str(pruned)
+    page.page.get_by_role("tab", name="Decoding steps").click()
+    page.ready()
+    assert page.page.locator(".steps .word").count() == 4
+    page.page.get_by_role("tab", name="Beam tree").click()
+    page.ready()
+    page.page.get_by_role("button", name="Back to the former").click()
+    page.page.wait_for_function("() => !document.querySelector('header').textContent.includes('given')")
+    answered(page)
+    assert translation(page) == first
+
+
 def test_a_head_that_is_switched_off_changes_what_is_likely(look, address):
     page = look(f"text={urllib.parse.quote(TEXT)}&v=switches")
     answered(page)

@@ -1,12 +1,12 @@
 // A conversation with a live host: what is asked, what was answered, and what later answers are held against.
 //
-//   question    what was asked last: {text, beam, part, target, prefix, off}
+//   question    what was asked last: {text, beam, part, target, prefix, ids, off}
 //   base        the last answer with all heads on: what it is without some is held against it
 //   trail       the answers before other candidates were chosen, the way back
 //   ranking     what each head does for the base, once that was asked
 //   refusal     {place, sentence}: where a question was asked that was refused, and why
 
-const PLAIN = { target: null, prefix: "", off: [] };
+const PLAIN = { target: null, prefix: "", ids: null, off: [] };
 
 export function openAsking(model, changed) {
   const question = firstQuestion(model.get("header"));
@@ -44,7 +44,7 @@ export function openAsking(model, changed) {
   asking.back = (where) => {
     const { question } = asking.trail[asking.trail.length - 1];
     asking.trail = asking.trail.slice(0, -1);
-    asking.ask({ target: question.target, prefix: question.prefix }, where);
+    asking.ask({ target: question.target, prefix: question.prefix, ids: question.ids }, where);
   };
   asking.rank = (where) => {
     place = where;

@@ -12,7 +12,7 @@ const HIDDEN = "Begin and end are hidden: what the others have was made to add u
 const SINGLE = "Queries and keys belong to pieces, all of them: here nothing is merged or hidden.";
 const TITLES = {
   align: "Translate and align", lines: "Lines", matrix: "Matrix", map: "Model map", steps: "Decoding steps",
-  switches: "Head switchboard", inside: "Query and key",
+  beam: "Beam tree", switches: "Head switchboard", inside: "Query and key",
 };
 const MOST_NAMED = 3; // heads that are off, above which they are only counted
 

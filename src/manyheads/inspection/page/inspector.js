@@ -7,6 +7,7 @@
 import { asksFor, joined, ownAddress, pageAddress, questionIn } from "./address.js";
 import { alignView } from "./align.js";
 import { openAsking } from "./asking.js";
+import { beamView } from "./beam.js";
 import { askBox } from "./box.js";
 import { coloursFor } from "./colour.js";
 import { active, focusNamed, h, nameOf } from "./dom.js";
@@ -22,8 +23,8 @@ import { stepsView } from "./steps.js";
 import { switchesView } from "./switches.js";
 
 const MAKERS = {
-  align: alignView, lines: linesView, matrix: matrixView, map: mapView, steps: stepsView, switches: switchesView,
-  inside: insideView,
+  align: alignView, lines: linesView, matrix: matrixView, map: mapView, steps: stepsView, beam: beamView,
+  switches: switchesView, inside: insideView,
 };
 
 // One answer, drawn into `body`: {show, recall, remove}. What is looked at comes from the address and goes back there.

@@ -5,7 +5,7 @@ import { changed, VIEWS } from "./selection.js";
 
 const HELP = [
   ["1 2 3 …", "views"],
-  ["arrows", "next word, weight, query or key"],
+  ["arrows", "next word, weight, query, key or node"],
   ["[ ]", "layer"],
   ["{ }", "head"],
   ["w", "words or pieces"],

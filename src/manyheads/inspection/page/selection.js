@@ -6,7 +6,7 @@
 import { MEASURES, ORDERS } from "./measures.js";
 import { KINDS } from "./weights.js";
 
-export const VIEWS = ["align", "lines", "matrix", "map", "steps", "switches", "inside"];
+export const VIEWS = ["align", "lines", "matrix", "map", "steps", "beam", "switches", "inside"];
 const LINKS = ["best", "all", "head"];
 export const POWERS = [1, 2, 3, 0]; // the root that is taken of a weight before it is a colour; 0 is its logarithm
 export const MOSTS = [10, 20, 40, 60, 100, 150, 200, 300, 400, 500]; // lines in one picture
@@ -14,11 +14,11 @@ export const MOSTS = [10, 20, 40, 60, 100, 150, 200, 300, 400, 500]; // lines in
 const LETTERS = {
   view: "v", kind: "k", layer: "l", head: "h", source: "s", target: "t", other: "o",
   words: "w", hide: "x", power: "p", links: "a",
-  three: "all", below: "e", heads: "on", most: "n", measure: "m", order: "r",
+  three: "all", below: "e", heads: "on", most: "n", measure: "m", order: "r", node: "b", pruned: "pr",
 };
 // What the back button undoes.
 const STEPS = [
-  "view", "kind", "layer", "head", "words", "hide", "links", "three", "below", "heads", "measure", "order",
+  "view", "kind", "layer", "head", "words", "hide", "links", "three", "below", "heads", "measure", "order", "pruned",
 ];
 
 export function firstSelection(header) {
@@ -41,6 +41,8 @@ export function firstSelection(header) {
     most: 60,
     measure: "entropy",
     order: "layers",
+    node: null, // of the tree of a search; null: the one that won
+    pruned: true,
   };
 }
 
@@ -87,6 +89,8 @@ export function fromAddress(text, header) {
     most: read("most", MOSTS),
     measure: read("measure", MEASURES),
     order: read("order", ORDERS),
+    node: /^\d{1,6}$/.test(asked.get(LETTERS.node)) ? Number(asked.get(LETTERS.node)) : first.node,
+    pruned: read("pruned", [true, false]),
   };
 }
 
