@@ -5,7 +5,7 @@ import { beamPicture } from "./beampicture.js";
 import { branchOf, NODE, layoutOf, pathTo, penaltyOf, searchOf, searchTable, STATUSES, textOf } from "./beamtree.js";
 import { makeBoard } from "./board.js";
 import { button, check } from "./controls.js";
-import { active, h, replace, replaceControls, rove, s } from "./dom.js";
+import { active, h, intoSight, replace, replaceControls, rove, s } from "./dom.js";
 import { imageOf } from "./heatmap.js";
 import { inkOf } from "./ink.js";
 import { spelt, visible } from "./letters.js";
@@ -92,7 +92,7 @@ export function beamView(shared) {
     const at = all.indexOf(chosen());
     rove(buttons, at);
     if (used) buttons[at].focus();
-    if (shared.state.node !== null) keepInSight(buttons[at]);
+    if (shared.state.node !== null) intoSight(tree, buttons[at], NODE.gap);
   }
 
   function nodeButton(n, { x, y }, onPath) {
@@ -117,12 +117,6 @@ export function beamView(shared) {
       h("small", {}, `probability of ‘${visible(node.text)}’; ${STATUSES[node.status]}`),
       h("dl", {}, lines.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
     ];
-  }
-
-  function keepInSight(made) {
-    const [from, to] = [made.offsetLeft - NODE.gap, made.offsetLeft + NODE.wide + NODE.gap];
-    if (from < tree.scrollLeft) tree.scrollLeft = from;
-    else if (to > tree.scrollLeft + tree.clientWidth) tree.scrollLeft = to - tree.clientWidth;
   }
 
   // ── the chosen hypothesis ─────────────────────────────────────────────────────────────────────────────────────────

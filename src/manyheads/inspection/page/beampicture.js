@@ -2,7 +2,7 @@
 
 import { branchOf, NODE, layoutOf, pathTo } from "./beamtree.js";
 import { s } from "./dom.js";
-import { visible } from "./letters.js";
+import { shortened, visible } from "./letters.js";
 import { hundredths } from "./numbers.js";
 import { textWidth } from "./ruler.js";
 import { INK, sheet } from "./saving.js";
@@ -38,8 +38,7 @@ function drawnBranch(node, spots, n, chosen) {
 function nodeCell(node, { x, y }, chosen) {
   const pruned = node.status === "pruned";
   const frame = { width: NODE.wide, height: NODE.high, rx: 5, fill: INK.paper, stroke: chosen ? CHOSEN : pruned ? INK.line : INK.soft };
-  const name = [...visible(node.text)];
-  const text = `${node.status === "finished" ? "■ " : ""}${name.length > 10 ? `${name.slice(0, 9).join("")}…` : name.join("")}`;
+  const text = `${node.status === "finished" ? "■ " : ""}${shortened(visible(node.text), 10)}`;
   return s("g", { transform: `translate(${x},${y})` },
     s("rect", frame, s("title", {}, `${visible(node.text)}: ${node.status}`)),
     s("text", { x: 8, y: 16, "font-size": 13, fill: pruned ? INK.soft : INK.ink }, text),

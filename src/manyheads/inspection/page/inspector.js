@@ -14,6 +14,7 @@ import { active, focusNamed, h, nameOf } from "./dom.js";
 import { actionsOf, markTab, showNotes, showSettings, tabsOf, titleOf } from "./frame.js";
 import { insideView } from "./inside.js";
 import { asked } from "./keys.js";
+import { lensView } from "./lens.js";
 import { linesView } from "./lines.js";
 import { mapView } from "./map.js";
 import { matrixView } from "./matrix.js";
@@ -24,7 +25,7 @@ import { switchesView } from "./switches.js";
 
 const MAKERS = {
   align: alignView, lines: linesView, matrix: matrixView, map: mapView, steps: stepsView, beam: beamView,
-  switches: switchesView, inside: insideView,
+  lens: lensView, switches: switchesView, inside: insideView,
 };
 
 // One answer, drawn into `body`: {show, recall, remove}. What is looked at comes from the address and goes back there.

@@ -6,7 +6,7 @@
 import { MEASURES, ORDERS } from "./measures.js";
 import { KINDS } from "./weights.js";
 
-export const VIEWS = ["align", "lines", "matrix", "map", "steps", "beam", "switches", "inside"];
+export const VIEWS = ["align", "lines", "matrix", "map", "steps", "beam", "lens", "switches", "inside"];
 const LINKS = ["best", "all", "head"];
 export const POWERS = [1, 2, 3, 0]; // the root that is taken of a weight before it is a colour; 0 is its logarithm
 export const MOSTS = [10, 20, 40, 60, 100, 150, 200, 300, 400, 500]; // lines in one picture
@@ -101,9 +101,10 @@ export function severalHeads(text, header) {
   return known.filter((name) => given.includes(name)).join(".");
 }
 
-// Links are always of the cross-attention; where all three attentions are shown, the layer is one of the decoder.
+// Links are always of the cross-attention; where all three attentions are shown, or what each layer would say, the layer
+// is one of the decoder.
 function kindFor({ view, links, three, kind }) {
-  const fixed = (view === "align" && links === "head") || (view === "lines" && three && kind === "encoder");
+  const fixed = (view === "align" && links === "head") || (kind === "encoder" && (view === "lens" || (view === "lines" && three)));
   return fixed ? "cross" : kind;
 }
 
