@@ -9,7 +9,7 @@ T target pieces · S source pieces · H heads
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,7 @@ class Inspection:
     reading          which cross-attention says what belongs together, if the recipe names it
     part, parts      a long text is read in parts; this is one of them
     off              heads that the model went without
+    typed            the texts as they were given; of the target None, where the model has found it
     beam             every continuation that the search has weighed; none where nothing was searched for, or not by one beam
     """
 
@@ -67,6 +68,7 @@ class Inspection:
     parts: int = 1
     off: tuple[Head, ...] = ()
     beam: tuple[Node, ...] = ()
+    typed: tuple[str, str | None] = ("", None)
 
     @property
     def translation(self) -> str:
@@ -129,19 +131,25 @@ def inspect(
     translator = Translator.of(model, "auto", "fp32")
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"an inspection needs a text to read, got {brief(text)}")
-    parts = translator.read([" ".join(text.split("\n"))])[0]
+    parts = translator.read([as_line(text)])[0]
     if not 1 <= part <= len(parts):
         raise OptionError(f"the text is read in {len(parts)} parts, counted from 1, got part {part}")
     source, search = parts[part - 1], translator.search(**options)
     given = checked_ids(translator, ids) if ids is not None else None if target is None else forced(translator, target)
     with switched_off(translator.single, off):
         written, beam = (given, ()) if given is not None else found(translator, source, search, prefix)
-        return look(translator, source, written, search, given is not None, (part, len(parts)), tuple(off), beam)
+        found_here = look(translator, source, written, search, given is not None, (part, len(parts)), tuple(off), beam)
+    return replace(found_here, typed=(text, target if ids is None else None))
+
+
+def as_line(text: str) -> str:
+    """What a model reads and writes is a line."""
+    return " ".join(text.split("\n"))
 
 
 def forced(translator: Translator, target: str) -> list[int]:
     """The ids of a given target, with its end."""
-    ids = translator.vocabulary.target.encode([" ".join(target.split("\n"))])[0]
+    ids = translator.vocabulary.target.encode([as_line(target)])[0]
     if len(ids) >= translator.longest - 1:
         raise InputError(
             f"a target has at most {translator.longest - 2:,} pieces for this model, got one of {len(ids):,}"

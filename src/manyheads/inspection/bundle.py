@@ -21,6 +21,7 @@ from torch import Tensor
 from manyheads.inspection.api import SCHEMA, Inspection
 from manyheads.inspection.hypotheses import looks_of, search_of
 from manyheads.inspection.lens import read_layers
+from manyheads.inspection.spelling import read_spelling
 from manyheads.inspection.summaries import summaries
 from manyheads.inspection.trace import KINDS, Attended
 from manyheads.modelfolder import MODEL, TOKENIZER
@@ -67,6 +68,7 @@ def make_bundle(inspection: Inspection, most: int = LARGEST) -> Bundle:
         "reading": None if reading is None else asdict(reading),
         "search": searched,
         "steps": [asdict(choice) for choice in inspection.choices],
+        "spelling": read_spelling(inspection),
         "lens": read_layers(inspection),
         "heads": summaries(inspection),
         "planes": stored,

@@ -18,6 +18,7 @@ import { lensView } from "./lens.js";
 import { linesView } from "./lines.js";
 import { mapView } from "./map.js";
 import { matrixView } from "./matrix.js";
+import { piecesView } from "./pieces.js";
 import { openPlanes } from "./planes.js";
 import { changed, firstSelection, fromAddress, isStep, toAddress } from "./selection.js";
 import { stepsView } from "./steps.js";
@@ -25,7 +26,7 @@ import { switchesView } from "./switches.js";
 
 const MAKERS = {
   align: alignView, lines: linesView, matrix: matrixView, map: mapView, steps: stepsView, beam: beamView,
-  lens: lensView, switches: switchesView, inside: insideView,
+  lens: lensView, switches: switchesView, inside: insideView, pieces: piecesView,
 };
 
 // One answer, drawn into `body`: {show, recall, remove}. What is looked at comes from the address and goes back there.
