@@ -45,7 +45,7 @@ export function alignView(shared) {
     const found = await linksOf(shared);
     if (mine !== run) return;
     grid = found;
-    replaceControls(controls, controlsOf(shared));
+    replaceControls(controls, linksChoice(shared));
     stage.classList.toggle("missing", !grid);
     if (!grid) {
       lead.textContent = LEFT_OUT_HEADS;
@@ -219,7 +219,7 @@ export function sourceOfLinks({ header, state }) {
   return headName(layer, head) + late;
 }
 
-async function linksOf(shared) {
+export async function linksOf(shared) {
   const { header, state } = shared;
   if (state.links === "all") return meanGrid(shared);
   const { layer, head, shift } = state.links === "best" ? header.reading : { ...state, shift: 0 };
@@ -227,7 +227,7 @@ async function linksOf(shared) {
   return grid && grid.block === 1 ? grid : null;
 }
 
-function controlsOf(shared) {
+export function linksChoice(shared) {
   const { header, state } = shared;
   const best = header.reading ? [["best", "best head", "the one that the model’s recipe names"]] : [];
   const options = [...best, ["all", "mean of all"], ["head", "this head"]];

@@ -23,10 +23,11 @@ import { openPlanes } from "./planes.js";
 import { changed, firstSelection, fromAddress, isStep, toAddress } from "./selection.js";
 import { stepsView } from "./steps.js";
 import { switchesView } from "./switches.js";
+import { tablesView } from "./tables.js";
 
 const MAKERS = {
   align: alignView, lines: linesView, matrix: matrixView, map: mapView, steps: stepsView, beam: beamView,
-  lens: lensView, switches: switchesView, inside: insideView, pieces: piecesView,
+  lens: lensView, switches: switchesView, inside: insideView, pieces: piecesView, tables: tablesView,
 };
 
 // One answer, drawn into `body`: {show, recall, remove}. What is looked at comes from the address and goes back there.

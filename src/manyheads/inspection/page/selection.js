@@ -3,10 +3,11 @@
 // Places are those of pieces, whatever is shown: a word is selected when one of its pieces is. A key of the encoder or
 // the decoder lies on the same side as its query; it is the `other`.
 
+import { FORMS } from "./forms.js";
 import { MEASURES, ORDERS } from "./measures.js";
 import { KINDS } from "./weights.js";
 
-export const VIEWS = ["align", "lines", "matrix", "map", "steps", "beam", "lens", "switches", "inside", "pieces"];
+export const VIEWS = ["align", "lines", "matrix", "map", "steps", "beam", "lens", "switches", "inside", "pieces", "tables"];
 const LINKS = ["best", "all", "head"];
 export const POWERS = [1, 2, 3, 0]; // the root that is taken of a weight before it is a colour; 0 is its logarithm
 export const MOSTS = [10, 20, 40, 60, 100, 150, 200, 300, 400, 500]; // lines in one picture
@@ -14,11 +15,11 @@ export const MOSTS = [10, 20, 40, 60, 100, 150, 200, 300, 400, 500]; // lines in
 const LETTERS = {
   view: "v", kind: "k", layer: "l", head: "h", source: "s", target: "t", other: "o",
   words: "w", hide: "x", power: "p", links: "a",
-  three: "all", below: "e", heads: "on", most: "n", measure: "m", order: "r", node: "b", pruned: "pr",
+  three: "all", below: "e", heads: "on", most: "n", measure: "m", order: "r", node: "b", pruned: "pr", form: "f",
 };
 // What the back button undoes.
 const STEPS = [
-  "view", "kind", "layer", "head", "words", "hide", "links", "three", "below", "heads", "measure", "order", "pruned",
+  "view", "kind", "layer", "head", "words", "hide", "links", "three", "below", "heads", "measure", "order", "pruned", "form",
 ];
 
 export function firstSelection(header) {
@@ -43,6 +44,7 @@ export function firstSelection(header) {
     order: "layers",
     node: null, // of the tree of a search; null: the one that won
     pruned: true,
+    form: "alignment",
   };
 }
 
@@ -68,8 +70,8 @@ export function fromAddress(text, header) {
   };
   const upTo = (count) => [null, ...Array(count).keys()];
   const [view, links] = [read("view", VIEWS), read("links", header.reading ? LINKS : LINKS.slice(1))];
-  const three = read("three", [true, false]);
-  const kind = kindFor({ view, links, three, kind: read("kind", KINDS) });
+  const [three, form] = [read("three", [true, false]), read("form", Object.keys(FORMS))];
+  const kind = kindFor({ view, links, three, form, kind: read("kind", KINDS) });
   const side = kind === "decoder" ? header.target : header.source;
   return {
     view,
@@ -91,6 +93,7 @@ export function fromAddress(text, header) {
     order: read("order", ORDERS),
     node: /^\d{1,6}$/.test(asked.get(LETTERS.node)) ? Number(asked.get(LETTERS.node)) : first.node,
     pruned: read("pruned", [true, false]),
+    form,
   };
 }
 
@@ -103,8 +106,9 @@ export function severalHeads(text, header) {
 
 // Links are always of the cross-attention; where all three attentions are shown, or what each layer would say, the layer
 // is one of the decoder.
-function kindFor({ view, links, three, kind }) {
-  const fixed = (view === "align" && links === "head") || (kind === "encoder" && (view === "lens" || (view === "lines" && three)));
+function kindFor({ view, links, three, form, kind }) {
+  const linked = view === "align" || (view === "tables" && form === "alignment");
+  const fixed = (linked && links === "head") || (kind === "encoder" && (view === "lens" || (view === "lines" && three)));
   return fixed ? "cross" : kind;
 }
 
