@@ -3,11 +3,10 @@
 
 import { beamPicture } from "./beampicture.js";
 import { branchOf, NODE, layoutOf, pathTo, penaltyOf, searchOf, searchTable, STATUSES, textOf } from "./beamtree.js";
-import { makeBoard } from "./board.js";
+import { inkOf, makeBoard } from "./board.js";
 import { button, check } from "./controls.js";
 import { active, h, intoSight, replace, replaceControls, rove, s } from "./dom.js";
 import { imageOf } from "./heatmap.js";
-import { inkOf } from "./ink.js";
 import { spelt, visible } from "./letters.js";
 import { clamp, exact, hundredths } from "./numbers.js";
 import { sheet } from "./saving.js";

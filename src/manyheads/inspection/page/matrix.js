@@ -1,12 +1,11 @@
 // View 3, matrix: one attention as a heat map, with its numbers.
 
 import { heaviest, showBars } from "./bars.js";
-import { makeBoard, sharpen } from "./board.js";
+import { inkOf, makeBoard, sharpen } from "./board.js";
 import { SCALE_NAMES } from "./colour.js";
 import { button, headChoice, kindChoice, layerChoice } from "./controls.js";
 import { h, replace, replaceControls } from "./dom.js";
 import { imageOf, totalsOf } from "./heatmap.js";
-import { inkOf } from "./ink.js";
 import { drawLegend } from "./legend.js";
 import { visible } from "./letters.js";
 import { matrixPicture } from "./matrixpicture.js";
