@@ -12,7 +12,7 @@ from manyheads.inspection.plane import choose_plane
 from manyheads.inspection.singlefile import single_file
 from manyheads.inspection.summaries import summaries
 
-FORMS = ("alignment", "attention", "candidates", "hypotheses", "layers", "heads", "pieces")
+FORMS = ("alignment", "attention", "candidates", "hypotheses", "layers", "attribution", "heads", "pieces")
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -308,3 +308,28 @@ def test_heads_are_ranked_and_the_ranking_outlasts_a_switch(look):
     assert name in page.text("header")
     assert number(page.text(".outcome .facts dd")) == pytest.approx(needed[0], rel=1e-3)
     assert page.page.locator(".two button.label").first.inner_text() == name
+
+
+def test_attributions_are_computed_when_they_are_looked_at(look, address):
+    page = look("v=attribution")
+    translate(page, "Ein Hund schläft.")
+    page.page.wait_for_selector(".attribution:not(.missing) .board canvas")
+    assert page.said.startswith("value-zeroing: agreement")
+    page.page.get_by_role("radio", name="leave-one-out").check()
+    page.page.wait_for_function("() => document.querySelector('[aria-live]').textContent.startsWith('leave-one-out')")
+    number = asked(address, text="Ein Hund schläft.")["number"]
+    request = urllib.request.Request(
+        f"{address}/api/attribution/{number}", b'{"method": "leave-one-out"}', {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        told = json.loads(answer.read())
+    page.page.get_by_role("radio", name="pieces").check()
+    page.ready()
+    shown = [[float(cell) for cell in row[1:]] for row in page.table()[1:]]
+    for row, expected in zip(shown, told["source"], strict=True):
+        assert row == pytest.approx(expected, abs=2e-5)
+    page.page.get_by_role("tab", name="Translate and align").click()
+    page.ready()
+    page.page.get_by_role("radio", name="attribution").check()
+    page.ready()
+    assert "leave-one-out" in page.text(".align .aside")

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float
@@ -34,6 +34,9 @@ from manyheads.inspection.sides import Side, read_side
 from manyheads.inspection.switches import Head, switched_off
 from manyheads.inspection.trace import Trace, trace
 from manyheads.text.tokenizer import BEGIN, END
+
+if TYPE_CHECKING:
+    from manyheads.inspection.attribution import Attribution
 
 __all__ = ["SCHEMA", "Inspection", "inspect"]
 
@@ -99,14 +102,22 @@ class Inspection:
 
         return forms_of(self)
 
-    def save(self, path: str | Path, **picture: Any) -> Path:
+    def attribute(self, method: str) -> "Attribution":
+        """What each written piece owes to what was read: "leave-one-out", "gradient-x-input", "integrated-gradients" or
+        "value-zeroing"."""
+        from manyheads.inspection.attribution import attribute
+
+        return attribute(self, method)
+
+    def save(self, path: str | Path, **how: Any) -> Path:
         """Write it as what the name ends in: .html, .svg, .png or .json.
 
-        Of an SVG or PNG `picture` says what is drawn: view ("matrix", "map", "lines"), kind, layer, head, pieces.
+        Of an SVG or PNG it is said what is drawn: view ("matrix", "map", "lines"), kind, layer, head, pieces. Of a page, which
+        attributions it has: attribution=["leave-one-out", …]; by default those that are computed quickly.
         """
         from manyheads.inspection.saving import save
 
-        return save(self, Path(path), **picture)
+        return save(self, Path(path), **how)
 
 
 def inspect(

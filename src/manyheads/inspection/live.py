@@ -14,6 +14,7 @@ from typing import Any
 from manyheads.decoding.translator import Translator
 from manyheads.errors import ManyheadsError
 from manyheads.inspection.api import Inspection, inspect
+from manyheads.inspection.attribution import attribute
 from manyheads.inspection.bundle import Bundle, make_bundle
 from manyheads.inspection.importance import log_probability, ranked
 from manyheads.inspection.switches import Head
@@ -83,6 +84,12 @@ class Live:
         answer = self.answer(number)
         with self.alone():
             return ranked(answer.inspection)
+
+    def attribution(self, number: int, method: str) -> dict[str, Any]:
+        """What this output owes to what was read."""
+        answer = self.answer(number)
+        with self.alone():
+            return attribute(answer.inspection, method).as_json()
 
     def keep(self, number: int, answer: Answer) -> None:
         with self.shelf:

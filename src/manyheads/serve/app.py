@@ -77,6 +77,12 @@ class Ask(Question):
     ids: Annotated[list[int], Field(max_length=10_000)] | None = None
 
 
+class Method(Question):
+    """Of an attribution."""
+
+    method: Text
+
+
 def make_app(translator: Translator) -> FastAPI:
     live = Live(translator)
     app = FastAPI(title="Manyheads", docs_url=None, redoc_url=None, openapi_url=None)
@@ -105,6 +111,10 @@ def make_app(translator: Translator) -> FastAPI:
     @app.post("/api/importance/{number}")
     def importance(number: int) -> list[dict[str, Any]]:
         return live.importance(number)
+
+    @app.post("/api/attribution/{number}")
+    def attribution(number: int, question: Method) -> dict[str, Any]:
+        return live.attribution(number, question.method)
 
     return app
 

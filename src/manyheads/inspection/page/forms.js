@@ -7,5 +7,6 @@ export const FORMS = {
   hypotheses: "hypotheses",
   layers: "layers",
   heads: "heads",
+  attribution: "attribution",
   pieces: "pieces",
 };

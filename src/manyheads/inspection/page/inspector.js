@@ -7,6 +7,7 @@
 import { asksFor, joined, ownAddress, pageAddress, questionIn } from "./address.js";
 import { alignView } from "./align.js";
 import { openAsking } from "./asking.js";
+import { attributionView } from "./attribution.js";
 import { beamView } from "./beam.js";
 import { askBox } from "./box.js";
 import { coloursFor } from "./colour.js";
@@ -27,7 +28,7 @@ import { tablesView } from "./tables.js";
 
 const MAKERS = {
   align: alignView, lines: linesView, matrix: matrixView, map: mapView, steps: stepsView, beam: beamView,
-  lens: lensView, switches: switchesView, inside: insideView, pieces: piecesView, tables: tablesView,
+  lens: lensView, switches: switchesView, attribution: attributionView, inside: insideView, pieces: piecesView, tables: tablesView,
 };
 
 // One answer, drawn into `body`: {show, recall, remove}. What is looked at comes from the address and goes back there.

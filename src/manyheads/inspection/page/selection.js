@@ -5,21 +5,22 @@
 
 import { FORMS } from "./forms.js";
 import { MEASURES, ORDERS } from "./measures.js";
+import { METHODS } from "./methods.js";
 import { KINDS } from "./weights.js";
 
-export const VIEWS = ["align", "lines", "matrix", "map", "steps", "beam", "lens", "switches", "inside", "pieces", "tables"];
-const LINKS = ["best", "all", "head"];
+export const VIEWS = ["align", "lines", "matrix", "map", "steps", "beam", "lens", "switches", "attribution", "inside", "pieces", "tables"];
+const LINKS = ["best", "all", "head", "attribution"];
 export const POWERS = [1, 2, 3, 0]; // the root that is taken of a weight before it is a colour; 0 is its logarithm
 export const MOSTS = [10, 20, 40, 60, 100, 150, 200, 300, 400, 500]; // lines in one picture
 
 const LETTERS = {
   view: "v", kind: "k", layer: "l", head: "h", source: "s", target: "t", other: "o",
   words: "w", hide: "x", power: "p", links: "a",
-  three: "all", below: "e", heads: "on", most: "n", measure: "m", order: "r", node: "b", pruned: "pr", form: "f",
+  three: "all", below: "e", heads: "on", most: "n", measure: "m", order: "r", node: "b", pruned: "pr", form: "f", method: "q", over: "u",
 };
 // What the back button undoes.
 const STEPS = [
-  "view", "kind", "layer", "head", "words", "hide", "links", "three", "below", "heads", "measure", "order", "pruned", "form",
+  "view", "kind", "layer", "head", "words", "hide", "links", "three", "below", "heads", "measure", "order", "pruned", "form", "method", "over",
 ];
 
 export function firstSelection(header) {
@@ -45,6 +46,8 @@ export function firstSelection(header) {
     node: null, // of the tree of a search; null: the one that won
     pruned: true,
     form: "alignment",
+    method: "value-zeroing", // of attribution, and what is owed to
+    over: "source",
   };
 }
 
@@ -69,7 +72,7 @@ export function fromAddress(text, header) {
     return found === undefined ? first[key] : found;
   };
   const upTo = (count) => [null, ...Array(count).keys()];
-  const [view, links] = [read("view", VIEWS), read("links", header.reading ? LINKS : LINKS.slice(1))];
+  const [view, links] = [read("view", VIEWS), read("links", LINKS.filter(linkable(header)))];
   const [three, form] = [read("three", [true, false]), read("form", Object.keys(FORMS))];
   const kind = kindFor({ view, links, three, form, kind: read("kind", KINDS) });
   const side = kind === "decoder" ? header.target : header.source;
@@ -94,7 +97,15 @@ export function fromAddress(text, header) {
     node: /^\d{1,6}$/.test(asked.get(LETTERS.node)) ? Number(asked.get(LETTERS.node)) : first.node,
     pruned: read("pruned", [true, false]),
     form,
+    method: read("method", Object.keys(METHODS)),
+    over: read("over", ["source", "target"]),
   };
+}
+
+// Links can come from what is there.
+function linkable(header) {
+  const there = { best: header.reading, attribution: header.attribution && Object.keys(header.attribution).length };
+  return (links) => !(links in there) || Boolean(there[links]);
 }
 
 // Several heads as one word, always in the same order, so that equal choices are equal.

@@ -1,11 +1,13 @@
 // The other views as tables, {caption, columns, rows}: cells are texts, the first of a row is its name. Numbers have four
 // digits after the point, as everywhere.
 
+import { agreementOf } from "./agreement.js";
 import { linksOf, sourceOfLinks } from "./align.js";
 import { heaviest } from "./bars.js";
 import { bestOf, searchOf, textOf } from "./beamtree.js";
 import { visible } from "./letters.js";
 import { allHeads, MEASURES } from "./measures.js";
+import { attributionGrid, attributionsOf, METHODS } from "./methods.js";
 import { exact } from "./numbers.js";
 import { marksIn } from "./piecesfacts.js";
 import { namesOf } from "./selection.js";
@@ -81,6 +83,22 @@ const MAKERS_OF_TABLES = {
     const rows = target.pieces.slice(1).map((piece, n) => [visible(piece.text), ...lens.layers.map((row) => cell(row[n]))]);
     const columns = ["written", ...lens.layers.map((_, n) => `layer ${n}`)];
     return { caption: "What each layer would write, and the rank of what was written", columns, rows };
+  },
+
+  attribution(shared) {
+    const { method, over } = shared.state;
+    const found = attributionsOf(shared)[method];
+    if (!found) return nothing(`This page has no numbers of ${METHODS[method]} yet`);
+    const grid = attributionGrid(shared, found, over);
+    const ranks = [...Array(Math.min(NEAREST, grid.columns.length)).keys()];
+    const rows = grid.rows.map((unit, row) => {
+      const values = rowOf(grid, row);
+      const most = heaviest(values.map(Math.abs), ranks.length);
+      return [visible(unit.text), ...most.flatMap(([n]) => [visible(grid.columns[n].text), minus(values[n])])];
+    });
+    const columns = ["written", ...ranks.flatMap((n) => [`${["first", "second", "third"][n]}`, found.signed ? "nats" : "share"])];
+    const caption = `What each word owes most to, of ${over === "source" ? "the source" : "what was written"}`;
+    return { caption: `${caption}: ${METHODS[method]}; ${agreementOf(shared, found)}`, columns, rows };
   },
 
   heads({ header, state }) {

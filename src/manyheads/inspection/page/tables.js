@@ -1,6 +1,7 @@
 // View 16, text form: what the other views show, as tables that can be read aloud.
 
 import { linksChoice } from "./align.js";
+import { debtChoice } from "./attribution.js";
 import { choice, headChoice, kindChoice, layerChoice } from "./controls.js";
 import { h, replace, replaceControls, s } from "./dom.js";
 import { FORMS } from "./forms.js";
@@ -49,7 +50,10 @@ function controlsFor(shared) {
   const { state, choose } = shared;
   const forms = Object.entries(FORMS);
   const attention = [kindChoice(shared), layerChoice(shared), headChoice(shared)];
-  const more = { alignment: () => linksChoice(shared), attention: () => attention, heads: () => [kindChoice(shared)] };
+  const more = {
+    alignment: () => linksChoice(shared), attention: () => attention, attribution: () => debtChoice(shared),
+    heads: () => [kindChoice(shared)],
+  };
   return [choice("Table", forms, state.form, (form) => choose({ form })), ...(more[state.form] || (() => []))()];
 }
 
