@@ -12,7 +12,8 @@ const told = (value) => (value === null ? "–" : value.toFixed(2).replace("-", 
 
 function bestAgreement(layers) {
   const all = layers.flatMap((row, layer) => row.map((value, n) => ({ value, layer, head: n === 0 ? null : n - 1 })));
-  return all.filter((one) => one.value !== null).reduce((best, one) => (best && best.value >= one.value ? best : one), null);
+  const better = (best, one) => (best && best.value >= one.value ? best : one);
+  return all.filter((one) => one.value !== null).reduce(better, null);
 }
 
 // Of the chosen head, and of the one that agrees most.
@@ -44,7 +45,9 @@ export function agreementBlock(shared, found) {
   };
   const grid = h("div", { class: "switch-grid" },
     h("span", { class: "corner" }, ""), ["mean", ...heads].map((name) => h("span", { class: "corner" }, `${name}`)),
-    layers.flatMap((row, layer) => [h("span", { class: "corner" }, `${layer}`), row.map((value, n) => cell(value, layer, n))].flat()));
+    layers.flatMap((row, layer) => [
+      h("span", { class: "corner" }, `${layer}`), ...row.map((value, n) => cell(value, layer, n)),
+    ]));
   grid.style.setProperty("--heads", heads.length + 1);
   return [
     h("p", { class: "lead" }, "Does attention agree?", h("small", {}, agreementOf(shared, found))),

@@ -4,7 +4,7 @@
 //   base        the last answer with all heads on: what it is without some is held against it
 //   trail       the answers before other candidates were chosen, the way back
 //   ranking     what each head does for the base, once that was asked
-//   attributions  {number, found: {method: numbers}, asked}: of the answer of that number; and the method asked for last
+//   attributions  {number, found: {method: numbers}, asked}: of the answer of that number; the method asked for last
 //   refusal     {place, sentence}: where a question was asked that was refused, and why
 
 const PLAIN = { target: null, prefix: "", ids: null, off: [] };
@@ -15,7 +15,8 @@ export function openAsking(model, changed) {
   const question = firstQuestion(model.get("header"));
   const whole = (header) => header && header.off.length === 0;
   const base = whole(model.get("header")) ? model.get("header") : null;
-  const asking = { question, base, trail: [], ranking: null, attributions: NO_ATTRIBUTIONS, refusal: null, busy: false };
+  const asking = { question, base, trail: [], ranking: null, refusal: null, busy: false };
+  asking.attributions = NO_ATTRIBUTIONS;
   let [answered, place, timer] = [{ question, trail: [] }, "", 0]; // where a refused question leads back to
 
   // `seen` is what the views must show; a new answer is drawn anew in any case.

@@ -1,5 +1,5 @@
-// View 9, attribution: what each written word owes to the source, and to what was written before it; and how far the heads
-// agree with that.
+// View 9, attribution: what each written word owes to the source, and to what was written before it; and how far the
+// heads agree with that.
 
 import { agreementBlock, agreementOf } from "./agreement.js";
 import { heaviest } from "./bars.js";
@@ -21,9 +21,11 @@ import { maskOf, rowOf, unitWith } from "./weights.js";
 const MOST_OWED = 12;
 const [ROOMY_VIEW, LEGEND_WIDE] = [760, 260];
 const NOT_WHY =
-  "Attention is where a model looked, not why it wrote what it wrote; and these methods do not all mean the same by ‘why’.";
+  "Attention is where a model looked, not why it wrote what it wrote; "
+  + "and these methods do not all mean the same by ‘why’.";
 const OTHERS =
-  "‘manyheads inspect … --attribution leave-one-out’ puts another into this page; the page of ‘manyheads serve’ has all.";
+  "‘manyheads inspect … --attribution leave-one-out’ puts another into this page; "
+  + "the page of ‘manyheads serve’ has all.";
 const NONE = "This page has no attributions.";
 const HIDDEN_DEBTS = "Begin and end are hidden; what is owed to them is not shown.";
 export const OVERS = { source: "source", target: "what was written" };
@@ -61,7 +63,8 @@ export function attributionView(shared) {
       return;
     }
     shown = null;
-    if (asking && !asking.busy && !(refusal() && asking.attributions.asked === method)) setTimeout(() => asking.attribute(method, "attribution"));
+    const refused = refusal() && asking.attributions.asked === method;
+    if (asking && !asking.busy && !refused) setTimeout(() => asking.attribute(method, "attribution"));
   }
 
   const refusal = () => {
@@ -164,7 +167,8 @@ export function attributionView(shared) {
     const values = row < 0 ? totalsOf({ ...grid, values: grid.values.map(Math.abs) }).columns : rowOf(grid, row);
     const seen = heaviest(values.map(Math.abs)).filter(([n]) => row < 0 || !shown.masked(row, n));
     const scale = Math.max(...seen.map(([, size]) => size), 1e-12);
-    if (row < 0) replace(lead, "Owed most to, in all", h("small", {}, "the sizes of all rows, added up; point at a cell for its row"));
+    const hint = "the sizes of all rows, added up; point at a cell for its row";
+    if (row < 0) replace(lead, "Owed most to, in all", h("small", {}, hint));
     else replace(lead, h("bdi", {}, `‘${labels.rows[row]}’`), " owes most to", h("small", {}, partsOf(row)));
     replace(bars, seen.slice(0, MOST_OWED).map(([n]) => owed(grid.columns[n].text, values[n], scale)));
   }
@@ -179,7 +183,8 @@ export function attributionView(shared) {
   function owed(text, value, scale) {
     const bar = h("span", { class: value < 0 ? "bar against" : "bar" });
     bar.style.setProperty("--share", Math.abs(value) / scale);
-    return h("li", {}, h("bdi", { class: "label" }, spelt(text, !shared.state.words)), bar, h("span", { class: "number" }, signed(value)));
+    const name = h("bdi", { class: "label" }, spelt(text, !shared.state.words));
+    return h("li", {}, name, bar, h("span", { class: "number" }, signed(value)));
   }
 
   return {
@@ -204,7 +209,8 @@ export function debtChoice(shared) {
 
 function debtPicture({ header, state }, { found, grid, labels, masked }) {
   const unit = found.signed ? `nats, full colour ±${signed(grid.most)}` : "shares of 1";
-  const caption = `${visible(header.model.name || "model")}: ${METHODS[found.method]}, owed to ${OVERS[state.over]}; ${unit}`;
+  const what = `${METHODS[found.method]}, owed to ${OVERS[state.over]}; ${unit}`;
+  const caption = `${visible(header.model.name || "model")}: ${what}`;
   const cell = clamp(900 / grid.columns.length, 4, 44);
   const widest = (texts) => Math.max(0, ...texts.map((text) => textWidth(text, "13px sans-serif"))) * 1.1;
   const [left, top] = [widest(labels.rows) + 26, widest(labels.columns) * 0.78 + 26];
@@ -221,5 +227,6 @@ function gapOf({ gap, whole }) {
 
 function debtTable({ grid, masked }) {
   const cells = (row) => [...rowOf(grid, row)].map((value, n) => (masked(row, n) ? "" : Number(value.toFixed(6))));
-  return [["written", ...grid.columns.map((unit) => unit.text)], ...grid.rows.map((unit, row) => [unit.text, ...cells(row)])];
+  const names = ["written", ...grid.columns.map((unit) => unit.text)];
+  return [names, ...grid.rows.map((unit, row) => [unit.text, ...cells(row)])];
 }

@@ -1,5 +1,5 @@
-// View 6, beam tree: what the search has weighed, what it kept, and why the translation won. A click chooses a hypothesis
-// and shows where it looked; where somebody answers, all other views can show it, too.
+// View 6, beam tree: what the search has weighed, what it kept, and why the translation won. A click chooses a
+// hypothesis and shows where it looked; where somebody answers, all other views can show it, too.
 
 import { beamPicture } from "./beampicture.js";
 import { branchOf, NODE, layoutOf, pathTo, penaltyOf, searchOf, searchTable, STATUSES, textOf } from "./beamtree.js";
@@ -64,7 +64,8 @@ export function beamView(shared) {
     if (!search) return;
     replaceControls(controls,
       check("show what was pruned", shared.state.pruned, (pruned) => shared.choose({ pruned })),
-      h("span", { class: "aside" }, `a beam of ${search.beam}: every column is a step, the best on top; numbers are scores`));
+      h("span", { class: "aside" },
+        `a beam of ${search.beam}: every column is a step, the best on top; numbers are scores`));
     showTree();
     showChosen();
     showEnds();
@@ -109,12 +110,9 @@ export function beamView(shared) {
   }
 
   function card(node) {
-    const lines = [
-      ["log-probability", exactly(node.total)], ["length penalty", exact(penaltyOf(node))], ["score", exactly(node.score)],
-    ];
     return [
       h("small", {}, `probability of ‘${visible(node.text)}’; ${STATUSES[node.status]}`),
-      h("dl", {}, lines.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
+      h("dl", {}, scoresOf(node).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
     ];
   }
 
@@ -132,14 +130,14 @@ export function beamView(shared) {
     replace(lead, h("bdi", { dir: "auto" }, spelt(textOf(nodes, n) || "⟨end⟩")),
       h("small", {}, n === best ? "the translation that won" : STATUSES[node.status]));
     const facts = [
-      ["log-probability", exactly(node.total)], ["length penalty", exact(penaltyOf(node))], ["score", exactly(node.score)],
+      ...scoresOf(node),
       ["last piece", exact(Math.exp(node.log_probability))], ["rank in its step", `${node.rank + 1}`],
     ];
     replace(told, facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
     const { asking } = shared;
     const trail = asking && asking.trail.length > 0;
     replace(more,
-      asking && n !== best ? button("Show it in all views", () => lookInside(n), "the model is made to write it") : null,
+      asking && n !== best ? button("Show it in all views", () => lookInside(n), "made to be written") : null,
       trail ? button("Back to the former translation", () => asking.back("beam")) : null);
     shared.say(`‘${visible(textOf(nodes, n))}’: ${sentence(n)}`);
   }
@@ -158,8 +156,10 @@ export function beamView(shared) {
       type: "button", class: n === chosen() ? "end chosen" : "end", click: () => shared.choose({ node: n }),
     }, h("bdi", { class: "label", dir: "auto" }, spelt(textOf(nodes, n) || "⟨end⟩")),
     h("span", { class: "number" }, `score ${exactly(nodes[n].score)}`),
-    h("span", { class: "number" }, `log-probability ${exactly(nodes[n].total)}, rank ${likeliest.indexOf(n) + 1} by that`)));
-    replace(ends, byScore.length ? byScore.map(item) : h("li", { class: "rest" }, "nothing: the bound on its length ended it"));
+    h("span", { class: "number" },
+      `log-probability ${exactly(nodes[n].total)}, rank ${likeliest.indexOf(n) + 1} by that`)));
+    const nothing = h("li", { class: "rest" }, "nothing: the bound on its length ended it");
+    replace(ends, byScore.length ? byScore.map(item) : nothing);
   }
 
   // ── where it looked ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -174,12 +174,16 @@ export function beamView(shared) {
       : search.former ? "" : NOT_SEEN;
     if (!seen) return;
     const columns = unitsOf(header.source, state.words).filter((unit) => !(state.hide && unit.special));
-    const rows = path.map((n) => ({ text: search.nodes[n].text, rows: [n], pieces: [n], special: search.nodes[n].id === 2 }));
+    const rows = path.map((n) => {
+      const { text, id } = search.nodes[n];
+      return { text, rows: [n], pieces: [n], special: id === 2 };
+    });
     const values = merged(plane, 0, rows, columns);
     if (state.hide) renormalised(values, columns.length);
     const grid = { kind: "cross", rows, columns, values, block: 1, hidden: state.hide, bounds: [null, null] };
     const texts = (units) => units.map((unit) => visible(unit.text));
-    shown = { grid, labels: { rows: texts(rows), columns: texts(columns) }, masked: maskOf(grid), lit: null, pinned: null };
+    const labels = { rows: texts(rows), columns: texts(columns) };
+    shown = { grid, labels, masked: maskOf(grid), lit: null, pinned: null };
     paintLook();
   }
 
@@ -197,15 +201,17 @@ export function beamView(shared) {
     if (!cell) return;
     const { grid, labels } = shown;
     const weight = exact(grid.values[cell.row * grid.columns.length + cell.column]);
-    shared.say(`‘${labels.rows[cell.row]}’ at ‘${labels.columns[cell.column]}’: ${weight} (${headName(search.layer, search.head)})`);
-    if (event) boardTip.show(event, h("b", {}, weight), h("bdi", {}, `${labels.rows[cell.row]} → ${labels.columns[cell.column]}`));
+    const [row, column] = [labels.rows[cell.row], labels.columns[cell.column]];
+    shared.say(`‘${row}’ at ‘${column}’: ${weight} (${headName(search.layer, search.head)})`);
+    if (event) boardTip.show(event, h("b", {}, weight), h("bdi", {}, `${row} → ${column}`));
   }
 
   function go([down, right]) {
     const { grid, lit } = shown;
     const from = lit || { row: -down, column: -right };
     const cell = {
-      row: clamp(from.row + down, 0, grid.rows.length - 1), column: clamp(from.column + right, 0, grid.columns.length - 1),
+      row: clamp(from.row + down, 0, grid.rows.length - 1),
+      column: clamp(from.column + right, 0, grid.columns.length - 1),
     };
     lookAt(cell, null);
   }
@@ -253,6 +259,13 @@ function limb(node, spots, n, onPath) {
   const width = (0.8 + 3 * Math.exp(node.log_probability)).toFixed(2);
   const look = `${node.status}${onPath ? " on-path" : ""}`;
   return s("path", { d: branchOf(spots, node, n), class: look, "stroke-width": width });
+}
+
+function scoresOf(node) {
+  const { total, score } = node;
+  return [
+    ["log-probability", exactly(total)], ["length penalty", exact(penaltyOf(node))], ["score", exactly(score)],
+  ];
 }
 
 function exactly(value) {

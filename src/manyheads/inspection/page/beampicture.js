@@ -21,7 +21,8 @@ export function beamPicture({ header, state }, search, chosen) {
   for (const column of layout.columns) {
     for (const n of column) tree.append(drawnBranch(nodes[n], layout.spots, n, path.includes(n)));
   }
-  tree.append(s("text", { x: NODE.wide - 8, y: NODE.high / 2, dy: "0.35em", "text-anchor": "end", fill: INK.soft }, "⟨begin⟩"));
+  const begin = { x: NODE.wide - 8, y: NODE.high / 2, dy: "0.35em", "text-anchor": "end", fill: INK.soft };
+  tree.append(s("text", begin, "⟨begin⟩"));
   for (const column of layout.columns) {
     for (const n of column) tree.append(nodeCell(nodes[n], layout.spots.get(n), path.includes(n)));
   }
@@ -31,13 +32,15 @@ export function beamPicture({ header, state }, search, chosen) {
 
 function drawnBranch(node, spots, n, chosen) {
   const width = (0.8 + 3 * Math.exp(node.log_probability)).toFixed(2);
-  const look = { fill: "none", "stroke-width": width, stroke: chosen ? CHOSEN : node.status === "pruned" ? INK.line : INK.heat };
+  const stroke = chosen ? CHOSEN : node.status === "pruned" ? INK.line : INK.heat;
+  const look = { fill: "none", "stroke-width": width, stroke };
   return s("path", { d: branchOf(spots, node, n), ...look, opacity: chosen ? 0.9 : 0.55 });
 }
 
 function nodeCell(node, { x, y }, chosen) {
   const pruned = node.status === "pruned";
-  const frame = { width: NODE.wide, height: NODE.high, rx: 5, fill: INK.paper, stroke: chosen ? CHOSEN : pruned ? INK.line : INK.soft };
+  const stroke = chosen ? CHOSEN : pruned ? INK.line : INK.soft;
+  const frame = { width: NODE.wide, height: NODE.high, rx: 5, fill: INK.paper, stroke };
   const text = `${node.status === "finished" ? "■ " : ""}${shortened(visible(node.text), 10)}`;
   return s("g", { transform: `translate(${x},${y})` },
     s("rect", frame, s("title", {}, `${visible(node.text)}: ${node.status}`)),

@@ -1,5 +1,5 @@
-// A search as a tree: every column a step, in it what was weighed, the best on top. Only numbers and places; the view and
-// the picture draw them.
+// A search as a tree: every column a step, in it what was weighed, the best on top. Only numbers and places; the view
+// and the picture draw them.
 
 export const STATUSES = {
   kept: "stayed in the beam",
@@ -43,7 +43,8 @@ export function layoutOf(nodes, withPruned, always) {
   const columns = [...Array(steps).keys()].map((step) => shown.filter((n) => nodes[n].step === step));
   const [across, down] = [NODE.wide + NODE.gap, NODE.high + NODE.between];
   const spots = new Map([[null, { x: 0, y: 0 }]]);
-  columns.forEach((column, step) => column.forEach((n, row) => spots.set(n, { x: (step + 1) * across, y: row * down })));
+  const place = (n, row, step) => spots.set(n, { x: (step + 1) * across, y: row * down });
+  columns.forEach((column, step) => column.forEach((n, row) => place(n, row, step)));
   const rows = Math.max(...columns.map((column) => column.length));
   return { columns, spots, width: (steps + 1) * across - NODE.gap, height: rows * down - NODE.between };
 }

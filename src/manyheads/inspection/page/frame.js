@@ -12,7 +12,8 @@ const HIDDEN = "Begin and end are hidden: what the others have was made to add u
 const SINGLE = "Queries and keys belong to pieces, all of them: here nothing is merged or hidden.";
 const TITLES = {
   align: "Translate and align", lines: "Lines", matrix: "Matrix", map: "Model map", steps: "Decoding steps",
-  beam: "Beam tree", lens: "Layer lens", switches: "Head switchboard", attribution: "Attribution", inside: "Query and key", pieces: "Text to pieces", tables: "Text form",
+  beam: "Beam tree", lens: "Layer lens", switches: "Head switchboard", attribution: "Attribution",
+  inside: "Query and key", pieces: "Text to pieces", tables: "Text form",
 };
 const WHOLE = ["switches", "lens", "pieces", "attribution"]; // views that neither merge nor hide
 const MOST_NAMED = 3; // heads that are off, above which they are only counted

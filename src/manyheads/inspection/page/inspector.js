@@ -28,7 +28,8 @@ import { tablesView } from "./tables.js";
 
 const MAKERS = {
   align: alignView, lines: linesView, matrix: matrixView, map: mapView, steps: stepsView, beam: beamView,
-  lens: lensView, switches: switchesView, attribution: attributionView, inside: insideView, pieces: piecesView, tables: tablesView,
+  lens: lensView, switches: switchesView, attribution: attributionView, inside: insideView,
+  pieces: piecesView, tables: tablesView,
 };
 
 // One answer, drawn into `body`: {show, recall, remove}. What is looked at comes from the address and goes back there.

@@ -1,5 +1,5 @@
-// View 7, layer lens: what the model would write if it stopped after each layer of the decoder, step by step. Colours tell
-// how likely the piece that was written in the end is already.
+// View 7, layer lens: what the model would write if it stopped after each layer of the decoder, step by step. Colours
+// tell how likely the piece that was written in the end is already.
 
 import { showBars } from "./bars.js";
 import { css } from "./colour.js";
@@ -11,7 +11,7 @@ import { makeTip } from "./tip.js";
 
 const APPLIED = {
   true: "After each layer the model’s last norm and its table of words were applied, as they are after the last one.",
-  false: "After each layer the model’s table of words was applied: in this model every layer ends on a norm of its own.",
+  false: "After each layer the model’s table of words was applied; in this model every layer ends on its own norm.",
 };
 const MEANING = "Layers in the middle were never trained to be read like this; the top row is the model’s own choice.";
 const LABEL = 84; // pixels that the names of layers take, which stay where they are
@@ -25,8 +25,8 @@ export function lensView(shared) {
   const fate = h("p", { class: "lead" });
   const byLayer = h("ol", { class: "bars by-layer" });
   const element = h("div", { class: "lens" },
-    h("p", { class: "aside" }, "what each layer would write; coloured by the probability of what was written in the end, ",
-      "beside it its rank"),
+    h("p", { class: "aside" }, "what each layer would write; coloured by the probability of what was written in the ",
+      "end, beside it its rank"),
     scroll,
     h("div", { class: "two" }, h("section", {}, lead, bars), h("section", {}, fate, byLayer)),
     h("p", { class: "note" }, `${APPLIED[lens.norm]} ${MEANING}`));
@@ -99,7 +99,8 @@ export function lensView(shared) {
       const other = at({ layer, step: place.step });
       const bar = h("span", { class: "bar" });
       bar.style.setProperty("--share", share(other));
-      return h("li", { class: layer === place.layer ? "chosen" : "" }, h("span", { class: "label" }, `layer ${layer}`), bar,
+      const name = h("span", { class: "label" }, `layer ${layer}`);
+      return h("li", { class: layer === place.layer ? "chosen" : "" }, name, bar,
         h("span", { class: "number" }, exact(share(other))), h("span", { class: "number" }, `rank ${other.rank + 1}`));
     }));
     shared.say(visible(sentence(place)));

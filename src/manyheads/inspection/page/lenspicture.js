@@ -11,7 +11,7 @@ const [LENS_WIDE, LENS_HIGH, LENS_LEFT] = [76, 30, 70];
 export function lensPicture({ model, lens, target }) {
   const [layers, steps] = [lens.layers.length, lens.layers[0].length];
   const norm = lens.norm ? "last norm and table" : "table";
-  const what = `what each layer would write (${norm} applied); colour: probability of what was written; number: its rank`;
+  const what = `what each layer would write (${norm} applied); colour: probability of what was written; its rank`;
   const caption = `${visible(model.name || "model")}: ${what}`;
   const picture = sheet(Math.max(760, LENS_LEFT + LENS_WIDE * steps + 24), LENS_HIGH * (layers + 1) + 70, caption);
   const colours = coloursFor("light");
@@ -29,7 +29,8 @@ function lensCell(one, x, y, colours) {
   const share = Math.exp(one.log_probability);
   const [first] = one.candidates;
   const fill = colours.onWeight(share);
-  const title = `says ${visible(first.text)} ${exact(Math.exp(first.log_probability))}; written: rank ${one.rank + 1}, ${exact(share)}`;
+  const says = `says ${visible(first.text)} ${exact(Math.exp(first.log_probability))}`;
+  const title = `${says}; written: rank ${one.rank + 1}, ${exact(share)}`;
   return s("g", { transform: `translate(${x},${y})` },
     s("rect", { width: LENS_WIDE - 2, height: LENS_HIGH - 2, fill: hex(colours.weight(share)), stroke: INK.line },
       s("title", {}, title)),

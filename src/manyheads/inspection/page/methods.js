@@ -13,22 +13,22 @@ export const MEANINGS_OF_METHODS = {
     "How much a row of the decoder’s layers changes (1 − cosine) when the value of one piece is 0 in all heads of an "
     + "attention; rows add up to 1, and it is the mean of all layers.",
   "gradient-x-input":
-    "How much the log-probability of what was written would change, in nats, if the slope at this point held all the way "
-    + "to no word at all. Where a model is sure of itself, slopes are flat.",
+    "How much the log-probability of what was written would change, in nats, if the slope at this point held all the "
+    + "way to no word at all. Where a model is sure of itself, slopes are flat.",
   "leave-one-out":
     "How much less likely what was written becomes, in nats, when the vector of one word is 0 and its place stays.",
   "integrated-gradients":
     "Slopes of the log-probability, added up on the way from no words at all to these; in nats.",
 };
 
-// {method: numbers} that are there: in a page on its own those that were put in, in a live one those that were asked for.
+// {method: numbers} that are there: in a page on its own those that were put in, in a live one those asked for.
 export function attributionsOf({ header, asking }) {
   if (!asking) return header.attribution || {};
   return asking.attributions.number === header.number ? asking.attributions.found : {};
 }
 
-// {kind, rows, columns, values, …} as of an attention. What several pieces owe is added up: their log-probabilities are.
-// Shares of 1 are averaged, as weights are.
+// {kind, rows, columns, values, …} as of an attention. What several pieces owe is added up, as their log-probabilities
+// are. Shares of 1 are averaged, as weights are.
 export function attributionGrid({ header, state }, found, over) {
   const [numbers, side] = [found[over], over === "source" ? header.source : header.target];
   const [high, wide] = [numbers.length, numbers[0].length];

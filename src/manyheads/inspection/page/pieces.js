@@ -1,5 +1,5 @@
-// View 15, text to pieces: what was typed, what the model reads of it, the pieces that it is cut into, their ids and bytes;
-// and the same for what it writes, backwards. What cannot be seen is named.
+// View 15, text to pieces: what was typed, what the model reads of it, the pieces that it is cut into, their ids and
+// bytes; and the same for what it writes, backwards. What cannot be seen is named.
 
 import { active, h, replace, rove } from "./dom.js";
 import { direction, spelt, visible } from "./letters.js";
@@ -90,7 +90,8 @@ export function piecesView(shared) {
     if (word.special) return `${name}: no text stands for it`;
     const unseen = marksIn(header.spelling[side].marks, piece).map((mark) => `${mark.code} ${mark.name}`);
     const more = unseen.length ? `; ${unseen.join(", ")}` : "";
-    return `${name}; bytes ${bytes || "none"}; characters ${piece.start} to ${piece.end}, word ${piece.word + 1}${more}`;
+    const place = `characters ${piece.start} to ${piece.end}, word ${piece.word + 1}`;
+    return `${name}; bytes ${bytes || "none"}; ${place}${more}`;
   }
 
   element.addEventListener("keydown", (event) => {

@@ -1,4 +1,4 @@
-// What is told about the pieces of a text: how it was cut, where it comes from, and which of its characters have no ink.
+// What is told about the pieces of a text: how it was cut, where it comes from, which of its characters have no ink.
 
 import { h } from "./dom.js";
 import { visible } from "./letters.js";
@@ -39,12 +39,13 @@ export function marksIn(marks, piece) {
 export function markTable(marks, side) {
   if (!marks.length) return h("p", { class: "note" }, "Every character of it can be seen.");
   const piecesAt = (at) => side.pieces.filter((piece) => piece.start <= at && at < piece.end).length;
-  const row = (mark) => h("tr", {}, h("th", { scope: "row" }, mark.code), h("td", {}, mark.name), h("td", {}, mark.kind),
-    h("td", {}, `${mark.at}`), h("td", {}, `${piecesAt(mark.at)}`));
+  const row = (mark) => h("tr", {}, h("th", { scope: "row" }, mark.code),
+    [mark.name, mark.kind, `${mark.at}`, `${piecesAt(mark.at)}`].map((text) => h("td", {}, text)));
+  const columns = ["character", "name", "kind", "place", "pieces"];
   const more = marks.length - MOST_MARKS;
   return h("div", { class: "wide" }, h("table", { class: "plain-table" },
     h("caption", {}, `Characters that cannot be seen, or that turn others around: ${marks.length}`),
-    h("thead", {}, h("tr", {}, ["character", "name", "kind", "place", "pieces"].map((name) => h("th", { scope: "col" }, name)))),
+    h("thead", {}, h("tr", {}, columns.map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, marks.slice(0, MOST_MARKS).map(row))),
   more > 0 ? h("p", { class: "note" }, `${more} more`) : null);
 }

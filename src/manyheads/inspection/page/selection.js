@@ -8,7 +8,9 @@ import { MEASURES, ORDERS } from "./measures.js";
 import { METHODS } from "./methods.js";
 import { KINDS } from "./weights.js";
 
-export const VIEWS = ["align", "lines", "matrix", "map", "steps", "beam", "lens", "switches", "attribution", "inside", "pieces", "tables"];
+export const VIEWS = [
+  "align", "lines", "matrix", "map", "steps", "beam", "lens", "switches", "attribution", "inside", "pieces", "tables",
+];
 const LINKS = ["best", "all", "head", "attribution"];
 export const POWERS = [1, 2, 3, 0]; // the root that is taken of a weight before it is a colour; 0 is its logarithm
 export const MOSTS = [10, 20, 40, 60, 100, 150, 200, 300, 400, 500]; // lines in one picture
@@ -16,11 +18,13 @@ export const MOSTS = [10, 20, 40, 60, 100, 150, 200, 300, 400, 500]; // lines in
 const LETTERS = {
   view: "v", kind: "k", layer: "l", head: "h", source: "s", target: "t", other: "o",
   words: "w", hide: "x", power: "p", links: "a",
-  three: "all", below: "e", heads: "on", most: "n", measure: "m", order: "r", node: "b", pruned: "pr", form: "f", method: "q", over: "u",
+  three: "all", below: "e", heads: "on", most: "n", measure: "m", order: "r",
+  node: "b", pruned: "pr", form: "f", method: "q", over: "u",
 };
 // What the back button undoes.
 const STEPS = [
-  "view", "kind", "layer", "head", "words", "hide", "links", "three", "below", "heads", "measure", "order", "pruned", "form", "method", "over",
+  "view", "kind", "layer", "head", "words", "hide", "links", "three", "below", "heads", "measure", "order",
+  "pruned", "form", "method", "over",
 ];
 
 export function firstSelection(header) {
@@ -115,12 +119,12 @@ export function severalHeads(text, header) {
   return known.filter((name) => given.includes(name)).join(".");
 }
 
-// Links are always of the cross-attention; where all three attentions are shown, or what each layer would say, the layer
-// is one of the decoder.
+// Links are always of the cross-attention; where all three attentions are shown, or what each layer would say, the
+// layer is one of the decoder.
 function kindFor({ view, links, three, form, kind }) {
   const linked = view === "align" || (view === "tables" && form === "alignment");
-  const fixed = (linked && links === "head") || (kind === "encoder" && (view === "lens" || (view === "lines" && three)));
-  return fixed ? "cross" : kind;
+  const decoding = view === "lens" || (view === "lines" && three);
+  return (linked && links === "head") || (decoding && kind === "encoder") ? "cross" : kind;
 }
 
 // A change, made to fit: the kinds need not have equally many layers, and a head that is chosen is the only one.

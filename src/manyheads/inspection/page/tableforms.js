@@ -1,5 +1,5 @@
-// The other views as tables, {caption, columns, rows}: cells are texts, the first of a row is its name. Numbers have four
-// digits after the point, as everywhere.
+// The other views as tables, {caption, columns, rows}: cells are texts, the first of a row is its name. Numbers have
+// four digits after the point, as everywhere.
 
 import { agreementOf } from "./agreement.js";
 import { linksOf, sourceOfLinks } from "./align.js";
@@ -52,8 +52,8 @@ const MAKERS_OF_TABLES = {
       const others = step.candidates.filter((one) => one.id !== written.id).slice(0, ALTERNATIVES);
       const told = others.map((one) => `${visible(one.text)} ${exact(Math.exp(one.log_probability))}`);
       return [
-        `${n + 1}`, visible(written.text), exact(Math.exp(step.log_probability)), `${step.rank + 1}`, exact(step.entropy),
-        told.join(", "),
+        `${n + 1}`, visible(written.text), exact(Math.exp(step.log_probability)), `${step.rank + 1}`,
+        exact(step.entropy), told.join(", "),
       ];
     });
     const columns = ["step", "written", "probability", "rank", "entropy in nats", "others"];
@@ -65,7 +65,8 @@ const MAKERS_OF_TABLES = {
     if (!search) return nothing("Nothing was searched for.");
     const { nodes } = search;
     const ended = nodes[bestOf(nodes)].status;
-    const found = [...nodes.keys()].filter((n) => nodes[n].status === ended).sort((a, b) => nodes[b].score - nodes[a].score);
+    const found = [...nodes.keys()].filter((n) => nodes[n].status === ended);
+    found.sort((a, b) => nodes[b].score - nodes[a].score);
     const rows = found.map((n, place) => [
       `${place + 1}`, visible(textOf(nodes, n)), minus(nodes[n].score), minus(nodes[n].total), `${nodes[n].step + 1}`,
     ]);
@@ -80,7 +81,8 @@ const MAKERS_OF_TABLES = {
       const [first] = one.candidates;
       return `${visible(first.text)} ${exact(Math.exp(first.log_probability))}, rank ${one.rank + 1}`;
     };
-    const rows = target.pieces.slice(1).map((piece, n) => [visible(piece.text), ...lens.layers.map((row) => cell(row[n]))]);
+    const cells = (n) => lens.layers.map((row) => cell(row[n]));
+    const rows = target.pieces.slice(1).map((piece, n) => [visible(piece.text), ...cells(n)]);
     const columns = ["written", ...lens.layers.map((_, n) => `layer ${n}`)];
     return { caption: "What each layer would write, and the rank of what was written", columns, rows };
   },
@@ -96,7 +98,8 @@ const MAKERS_OF_TABLES = {
       const most = heaviest(values.map(Math.abs), ranks.length);
       return [visible(unit.text), ...most.flatMap(([n]) => [visible(grid.columns[n].text), minus(values[n])])];
     });
-    const columns = ["written", ...ranks.flatMap((n) => [`${["first", "second", "third"][n]}`, found.signed ? "nats" : "share"])];
+    const unit = found.signed ? "nats" : "share";
+    const columns = ["written", ...ranks.flatMap((n) => [["first", "second", "third"][n], unit])];
     const caption = `What each word owes most to, of ${over === "source" ? "the source" : "what was written"}`;
     return { caption: `${caption}: ${METHODS[method]}; ${agreementOf(shared, found)}`, columns, rows };
   },
@@ -112,10 +115,12 @@ const MAKERS_OF_TABLES = {
 
   pieces({ header }) {
     const rows = ["source", "target"].flatMap((side) => header[side].pieces.map((piece, n) => [
-      `${side} ${n + 1}`, visible(piece.text), `${piece.id}`, header.spelling[side].bytes[n], `${piece.start} to ${piece.end}`,
+      `${side} ${n + 1}`, visible(piece.text), `${piece.id}`, header.spelling[side].bytes[n],
+      `${piece.start} to ${piece.end}`,
       marksIn(header.spelling[side].marks, piece).map((mark) => `${mark.code} ${mark.name}`).join(", "),
     ]));
-    return { caption: "Pieces of both texts", columns: ["piece", "text", "id", "bytes", "characters", "not seen"], rows };
+    const columns = ["piece", "text", "id", "bytes", "characters", "not seen"];
+    return { caption: "Pieces of both texts", columns, rows };
   },
 };
 

@@ -68,13 +68,17 @@ function realTable({ caption, columns, rows }) {
 
 function tablePicture(header, { caption, columns, rows }) {
   const drawn = [columns, ...rows.slice(0, MOST_DRAWN)];
-  const widths = columns.map((_, n) => Math.max(...drawn.map((row) => textWidth(row[n] || "", "12px sans-serif"))) * 1.08);
+  const widest = (n) => Math.max(...drawn.map((row) => textWidth(row[n] || "", "12px sans-serif"))) * 1.08;
+  const widths = columns.map((_, n) => widest(n));
   const starts = widths.map((_, n) => 16 + widths.slice(0, n).reduce((sum, width) => sum + width + COLUMN_GAP, 0));
   const rest = rows.length - MOST_DRAWN;
   const foot = `${visible(header.model.name || "model")}: ${caption}${rest > 0 ? `; ${rest} more rows` : ""}`;
-  const wide = Math.max(starts[starts.length - 1] + widths[widths.length - 1] + 16, textWidth(foot, "11px sans-serif") * 1.15 + 32);
+  const end = starts[starts.length - 1] + widths[widths.length - 1];
+  const wide = Math.max(end + 16, textWidth(foot, "11px sans-serif") * 1.15 + 32);
   const picture = sheet(Math.ceil(wide), LINE_HIGH * drawn.length + 60, foot);
-  drawn.forEach((row, line) => row.forEach((text, n) => picture.append(
-    s("text", { x: starts[n].toFixed(1), y: 28 + LINE_HIGH * line, "font-size": 12, fill: line ? INK.ink : INK.soft }, text))));
+  drawn.forEach((row, line) => row.forEach((text, n) => {
+    const place = { x: starts[n].toFixed(1), y: 28 + LINE_HIGH * line, "font-size": 12 };
+    picture.append(s("text", { ...place, fill: line ? INK.ink : INK.soft }, text));
+  }));
   return picture;
 }
