@@ -13,7 +13,7 @@ const APPLIED = {
   true: "After each layer the model’s last norm and its table of words were applied, as they are after the last one.",
   false: "After each layer the model’s table of words was applied; in this model every layer ends on its own norm.",
 };
-const MEANING = "Layers in the middle were never trained to be read like this; the top row is the model’s own choice.";
+const NOT_TRAINED_FOR = "Layers in the middle were never trained to be read like this; the top row is the model’s own choice.";
 const LABEL = 84; // pixels that the names of layers take, which stay where they are
 
 export function lensView(shared) {
@@ -29,7 +29,7 @@ export function lensView(shared) {
       "end, beside it its rank"),
     scroll,
     h("div", { class: "two" }, h("section", {}, lead, bars), h("section", {}, fate, byLayer)),
-    h("p", { class: "note" }, `${APPLIED[lens.norm]} ${MEANING}`));
+    h("p", { class: "note" }, `${APPLIED[lens.norm]} ${NOT_TRAINED_FOR}`));
   const tip = makeTip(element);
   const [layers, steps] = [lens.layers.length, lens.layers[0].length];
 

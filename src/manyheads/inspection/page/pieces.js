@@ -8,14 +8,14 @@ import { marksIn, markTable, piecesTable, toldOf, tokenizerName } from "./pieces
 import { piecesPicture } from "./piecespicture.js";
 import { makeTip } from "./tip.js";
 
-const SIDES = ["source", "target"];
-const NAMES_OF_SIDES = { source: "Source", target: "Translation" };
+const BOTH_SIDES = ["source", "target"];
+const TEXT_NAMES = { source: "Source", target: "Translation" };
 const MOST_TYPED = 2000; // letters of what was typed that are shown
 
 export function piecesView(shared) {
   const { header } = shared;
-  const sides = Object.fromEntries(SIDES.map((side) => [side, makeSide(side)]));
-  const element = h("div", { class: "spelling" }, SIDES.map((side) => sides[side].section));
+  const sides = Object.fromEntries(BOTH_SIDES.map((side) => [side, makeSide(side)]));
+  const element = h("div", { class: "spelling" }, BOTH_SIDES.map((side) => sides[side].section));
   const tip = makeTip(element);
 
   function makeSide(side) {
@@ -25,7 +25,7 @@ export function piecesView(shared) {
     const typed = header.spelling[side].typed;
     const whole = typed !== null && typed !== header[side].text;
     const section = h("section", {},
-      h("h3", {}, NAMES_OF_SIDES[side], h("small", {}, tokenizerName(header, side))),
+      h("h3", {}, TEXT_NAMES[side], h("small", {}, tokenizerName(header, side))),
       whole ? stage("typed", h("p", { class: "typed", dir: "auto" }, typedText(header.spelling[side]))) : null,
       stage(about, text, place),
       stage("pieces", tiles, "each with its id, its bytes and the characters that it stands for"),
@@ -40,7 +40,7 @@ export function piecesView(shared) {
   const chosenOn = (side) => shared.state[side];
 
   function update() {
-    for (const side of SIDES) {
+    for (const side of BOTH_SIDES) {
       const { tiles, text } = sides[side];
       const used = tiles.contains(active(element));
       tiles.dir = direction(header[side].text);
@@ -50,7 +50,7 @@ export function piecesView(shared) {
       if (used && chosenOn(side) !== null) buttons[chosenOn(side)].focus();
       light(side, chosenOn(side));
     }
-    const last = SIDES.find((side) => chosenOn(side) !== null);
+    const last = BOTH_SIDES.find((side) => chosenOn(side) !== null);
     if (last) shared.say(sentence(last, chosenOn(last)));
   }
 
@@ -95,7 +95,7 @@ export function piecesView(shared) {
   }
 
   element.addEventListener("keydown", (event) => {
-    const side = SIDES.find((one) => sides[one].tiles.contains(event.target));
+    const side = BOTH_SIDES.find((one) => sides[one].tiles.contains(event.target));
     if (!side) return;
     const buttons = [...sides[side].tiles.querySelectorAll("button")];
     const mirrored = sides[side].tiles.dir === "rtl" ? -1 : 1;
