@@ -11,7 +11,7 @@ from manyheads.inspection.bundle import make_bundle
 from manyheads.inspection.singlefile import script, style
 
 TEXT = "Ein kleiner Hund schläft unter dem Tisch."
-PLAIN = {"beam": 0, "part": 1, "target": None, "prefix": "", "off": [], "against": None}
+PLAIN = {"beam": 0, "part": 1, "target": None, "prefix": "", "ids": None, "off": [], "against": None}
 
 HOST = """<!doctype html><meta charset="utf-8"><style>{style}</style><div id="a"></div>
 <script type="application/json" id="data">{data}</script>

@@ -226,6 +226,32 @@ def number(text):
     return float(re.search(r"−?\d[\d.]*", text)[0].replace("−", "-"))
 
 
+def test_another_hypothesis_of_the_beam_is_shown_by_all_views_and_back(look, address):
+    page = look("v=beam")
+    translate(page, TEXT)
+    first = translation(page)
+    nodes = asked(address, text=TEXT)["search"]["nodes"]
+    pruned = next(n for n, node in enumerate(nodes) if node["status"] == "pruned" and node["step"] == 3)
+    page.page.locator(f"[data-node='{pruned}']").click()
+    page.ready()
+    page.page.get_by_role("button", name="Show it in all views").click()
+    page.page.wait_for_function("() => document.querySelector('header').textContent.includes('given')")
+    answered(page)
+    assert translation(page) == page.text(".hypothesis .lead bdi") != first
+    assert f"\n−{-nodes[pruned]['total']:.2f}\n" in page.text("header .facts")
+    assert page.page.locator("[data-node]").count() == len(nodes)  # the tree that it comes from
+    assert page.page.locator("[aria-pressed=true][data-node]").get_attribute("data-node") == str(pruned)
+    page.page.get_by_role("tab", name="Decoding steps").click()
+    page.ready()
+    assert page.page.locator(".steps .word").count() == 4
+    page.page.get_by_role("tab", name="Beam tree").click()
+    page.ready()
+    page.page.get_by_role("button", name="Back to the former").click()
+    page.page.wait_for_function("() => !document.querySelector('header').textContent.includes('given')")
+    answered(page)
+    assert translation(page) == first
+
+
 def test_a_head_that_is_switched_off_changes_what_is_likely(look, address):
     page = look(f"text={urllib.parse.quote(TEXT)}&v=switches")
     answered(page)
@@ -282,3 +308,28 @@ def test_heads_are_ranked_and_the_ranking_outlasts_a_switch(look):
     assert name in page.text("header")
     assert number(page.text(".outcome .facts dd")) == pytest.approx(needed[0], rel=1e-3)
     assert page.page.locator(".two button.label").first.inner_text() == name
+
+
+def test_attributions_are_computed_when_they_are_looked_at(look, address):
+    page = look("v=attribution")
+    translate(page, "Ein Hund schläft.")
+    page.page.wait_for_selector(".attribution:not(.missing) .board canvas")
+    assert page.said.startswith("value-zeroing: agreement")
+    page.page.get_by_role("radio", name="leave-one-out").check()
+    page.page.wait_for_function("() => document.querySelector('[aria-live]').textContent.startsWith('leave-one-out')")
+    number = asked(address, text="Ein Hund schläft.")["number"]
+    request = urllib.request.Request(
+        f"{address}/api/attribution/{number}", b'{"method": "leave-one-out"}', {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        told = json.loads(answer.read())
+    page.page.get_by_role("radio", name="pieces").check()
+    page.ready()
+    shown = [[float(cell) for cell in row[1:]] for row in page.table()[1:]]
+    for row, expected in zip(shown, told["source"], strict=True):
+        assert row == pytest.approx(expected, abs=2e-5)
+    page.page.get_by_role("tab", name="Translate and align").click()
+    page.ready()
+    page.page.get_by_role("radio", name="attribution").check()
+    page.ready()
+    assert "leave-one-out" in page.text(".align .aside")

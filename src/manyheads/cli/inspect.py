@@ -35,6 +35,7 @@ def inspect(
     pieces: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     part: Whole = 1,
     beam: Beam = None,
+    attribution: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     device: Device = "auto",
 ) -> None:
     """Show what every head of a model did with a sentence: as a page, a picture, numbers, or here in the terminal.
@@ -74,6 +75,9 @@ def inspect(
         Show pieces instead of words.
     part
         A long text is read sentence by sentence; which of them.
+    attribution
+        What a page has beside attention, several times if wanted: leave-one-out, integrated-gradients. It has
+        gradient-x-input and value-zeroing where they take no time, or if they are asked for.
     """
     from manyheads.decoding.translator import Translator
     from manyheads.inspection.api import inspect as inspect_text
@@ -81,6 +85,8 @@ def inspect(
     from manyheads.inspection.terminal import draw_plane
     from manyheads.report.markup import visible
 
+    if attribution and html is None:
+        raise OptionError(f"an attribution is shown by a page, got --attribution {attribution[0]} without --html")
     options: dict[str, Any] = {} if beam is None else {"beam": beam}
     found = inspect_text(Translator.load(model, device, "fp32"), text or read_line(), target, part=part, **options)
     if found.parts > 1:
@@ -89,7 +95,7 @@ def inspect(
     picture = {"view": view, **({"pieces": pieces} if view == "map" else place)}
     for path, form in ((html, "html"), (svg, "svg"), (png, "png"), (as_json, "json")):
         if path is not None:
-            write(found, path, form, picture)
+            write(found, path, form, {"attribution": attribution} if form == "html" else picture)
     if term or not any((html, svg, png, as_json)):
         plane, console = choose_plane(found, **place), Out()
         console.print(visible(found.source.text), markup=False)
@@ -103,7 +109,7 @@ def read_line() -> str:
     return sys.stdin.readline().rstrip("\n")
 
 
-def write(found: Any, path: str, form: str, picture: dict[str, Any]) -> None:
+def write(found: Any, path: str, form: str, how: dict[str, Any]) -> None:
     if path == "-" and form == "json":
         print(json.dumps(found.as_json(), ensure_ascii=False))  # noqa: T201
         return
@@ -111,6 +117,6 @@ def write(found: Any, path: str, form: str, picture: dict[str, Any]) -> None:
         raise OptionError(f"--{form} names a file that ends in .{form}, got {path!r}")
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        found.save(path, **(picture if form in ("svg", "png") else {}))
+        found.save(path, **(how if form != "json" else {}))
     for line in (path, *(str(one.message) for one in said)):
         print(line, file=sys.stderr)  # noqa: T201

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from manyheads.decoding.glossary import Glossary
 from manyheads.decoding.greedy import Sampler, decode_one_by_one
-from manyheads.decoding.guided import Groups, GuidedChoice, guided_beam
+from manyheads.decoding.guided import Groups, GuidedChoice, Watch, guided_beam, unwatched
 from manyheads.decoding.hypothesis import Hypothesis
 from manyheads.decoding.options import Search
 from manyheads.decoding.script import Script, Scripts
@@ -120,9 +120,14 @@ def groups_of(search: Search) -> Groups:
 
 
 def guided_search(
-    model: StepModel, source: Int[Tensor, "B S"], numbers: list[int], scripts: Sequence[Script], search: Search
+    model: StepModel,
+    source: Int[Tensor, "B S"],
+    numbers: list[int],
+    scripts: Sequence[Script],
+    search: Search,
+    watch: Watch = unwatched,
 ) -> list[list[Hypothesis]]:
-    """All scripts of a batch have the same beam."""
+    """All scripts of a batch have the same beam. A beam can be watched."""
     alpha = search.length_penalty
     try:
         if search.sample:
@@ -130,7 +135,7 @@ def guided_search(
             choose = GuidedChoice(scripts, draws(search, numbers, max(limits)))
             return [[h] for h in decode_one_by_one(model, source, limits, alpha, choose)]
         beam = beam_of(scripts[0], search)
-        return guided_beam(model, source, scripts, beam=beam, alpha=alpha, groups=groups_of(search))
+        return guided_beam(model, source, scripts, beam=beam, alpha=alpha, groups=groups_of(search), watch=watch)
     finally:
         for script in scripts:
             script.options_of.cache_clear()  # the scripts of many more sentences may be there

@@ -15,7 +15,7 @@ B sentences · U groups of them · k beam · W words
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import inf, log
@@ -25,14 +25,21 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from manyheads.decoding.beam import Candidates, beam_search, unfinished
+from manyheads.decoding.beam import Candidates, Follow, beam_search, unfinished
 from manyheads.decoding.greedy import Choose
 from manyheads.decoding.hypothesis import Hypothesis
 from manyheads.decoding.script import Options, Script, State
 from manyheads.decoding.steps import StepModel
 from manyheads.text.tokenizer import END
 
-__all__ = ["Groups", "GuidedChoice", "guided_beam"]
+__all__ = ["Groups", "GuidedChoice", "Watch", "guided_beam", "unwatched"]
+
+Watch = Callable[[Follow], Follow]
+"""Something that looks on: it is given who chooses continuations, and gives one who chooses alike."""
+
+
+def unwatched(follow: Follow) -> Follow:
+    return follow
 
 
 @dataclass(frozen=True)
@@ -62,12 +69,13 @@ def guided_beam(
     beam: int,
     alpha: float,
     groups: Groups = ONE_GROUP,
+    watch: Watch = unwatched,
 ) -> list[list[Hypothesis]]:
     """For each sentence up to `beam` hypotheses, or of several groups the best of each, the best first."""
     units = [Unit(n, group, script) for n, script in enumerate(scripts) for group in range(groups.count)]
     limits = [unit.script.limit for unit in units]
     source = source.repeat_interleave(groups.count, 0)
-    found = beam_search(model, source, limits, beam=beam, alpha=alpha, follow=Guide(units, groups))
+    found = beam_search(model, source, limits, beam=beam, alpha=alpha, follow=watch(Guide(units, groups)))
     if groups.count == 1:
         return found
     return [best_of_each(found[n : n + groups.count], not groups.fork) for n in range(0, len(found), groups.count)]

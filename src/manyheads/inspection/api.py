@@ -8,19 +8,21 @@
 T target pieces · S source pieces · H heads
 """
 
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from manyheads.decoding.batching import evaluating
-from manyheads.decoding.beam import beam_search
+from manyheads.decoding.beam import beam_search, continuations
+from manyheads.decoding.beamlog import BeamLog, Node
 from manyheads.decoding.control import guided_search
+from manyheads.decoding.guided import unwatched
 from manyheads.decoding.hypothesis import length_penalty
 from manyheads.decoding.options import Search
 from manyheads.decoding.reading import Reading
@@ -32,6 +34,9 @@ from manyheads.inspection.sides import Side, read_side
 from manyheads.inspection.switches import Head, switched_off
 from manyheads.inspection.trace import Trace, trace
 from manyheads.text.tokenizer import BEGIN, END
+
+if TYPE_CHECKING:
+    from manyheads.inspection.attribution import Attribution
 
 __all__ = ["SCHEMA", "Inspection", "inspect"]
 
@@ -49,6 +54,8 @@ class Inspection:
     reading          which cross-attention says what belongs together, if the recipe names it
     part, parts      a long text is read in parts; this is one of them
     off              heads that the model went without
+    typed            the texts as they were given; of the target None, where the model has found it
+    beam             every continuation that the search has weighed; none where nothing was searched for, or not by one beam
     """
 
     translator: Translator
@@ -63,6 +70,8 @@ class Inspection:
     part: int = 1
     parts: int = 1
     off: tuple[Head, ...] = ()
+    beam: tuple[Node, ...] = ()
+    typed: tuple[str, str | None] = ("", None)
 
     @property
     def translation(self) -> str:
@@ -93,14 +102,22 @@ class Inspection:
 
         return forms_of(self)
 
-    def save(self, path: str | Path, **picture: Any) -> Path:
+    def attribute(self, method: str) -> "Attribution":
+        """What each written piece owes to what was read: "leave-one-out", "gradient-x-input", "integrated-gradients" or
+        "value-zeroing"."""
+        from manyheads.inspection.attribution import attribute
+
+        return attribute(self, method)
+
+    def save(self, path: str | Path, **how: Any) -> Path:
         """Write it as what the name ends in: .html, .svg, .png or .json.
 
-        Of an SVG or PNG `picture` says what is drawn: view ("matrix", "map", "lines"), kind, layer, head, pieces.
+        Of an SVG or PNG it is said what is drawn: view ("matrix", "map", "lines"), kind, layer, head, pieces. Of a page, which
+        attributions it has: attribution=["leave-one-out", …]; by default those that are computed quickly.
         """
         from manyheads.inspection.saving import save
 
-        return save(self, Path(path), **picture)
+        return save(self, Path(path), **how)
 
 
 def inspect(
@@ -111,6 +128,7 @@ def inspect(
     prefix: str = "",
     off: Collection[Head] = (),
     part: int = 1,
+    ids: Sequence[int] | None = None,
     **options: float,
 ) -> Inspection:
     """Let a model translate a text (or write the target that is given) and keep what every head did.
@@ -118,23 +136,31 @@ def inspect(
     prefix    what its output begins with
     off       heads that it goes without
     part      which part of a long text, counted from 1
+    ids       the target piece by piece, and its end if it has one: what a search has left unfinished can be looked at, too
     options   those of a search: beam, length_penalty, …
     """
     translator = Translator.of(model, "auto", "fp32")
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"an inspection needs a text to read, got {brief(text)}")
-    parts = translator.read([" ".join(text.split("\n"))])[0]
+    parts = translator.read([as_line(text)])[0]
     if not 1 <= part <= len(parts):
         raise OptionError(f"the text is read in {len(parts)} parts, counted from 1, got part {part}")
     source, search = parts[part - 1], translator.search(**options)
+    given = checked_ids(translator, ids) if ids is not None else None if target is None else forced(translator, target)
     with switched_off(translator.single, off):
-        written = forced(translator, target) if target is not None else found(translator, source, search, prefix)
-        return look(translator, source, written, search, target is not None, (part, len(parts)), tuple(off))
+        written, beam = (given, ()) if given is not None else found(translator, source, search, prefix)
+        found_here = look(translator, source, written, search, given is not None, (part, len(parts)), tuple(off), beam)
+    return replace(found_here, typed=(text, target if ids is None else None))
+
+
+def as_line(text: str) -> str:
+    """What a model reads and writes is a line."""
+    return " ".join(text.split("\n"))
 
 
 def forced(translator: Translator, target: str) -> list[int]:
     """The ids of a given target, with its end."""
-    ids = translator.vocabulary.target.encode([" ".join(target.split("\n"))])[0]
+    ids = translator.vocabulary.target.encode([as_line(target)])[0]
     if len(ids) >= translator.longest - 1:
         raise InputError(
             f"a target has at most {translator.longest - 2:,} pieces for this model, got one of {len(ids):,}"
@@ -142,19 +168,40 @@ def forced(translator: Translator, target: str) -> list[int]:
     return [*ids, END]
 
 
-def found(translator: Translator, source: list[int], search: Search, prefix: str) -> list[int]:
-    """The ids of what a model writes, with their end if it was reached. Nothing is recorded: heads may be switched off."""
-    script = translator.script(source, Wishes(prefix=prefix), search)
+def checked_ids(translator: Translator, ids: Sequence[int]) -> list[int]:
+    """They come from outside: each must be a piece, and an end can only be the last."""
+    size = translator.vocabulary.target.size
+    if not 0 < len(ids) < translator.longest:
+        raise InputError(
+            f"a target has from 1 to {translator.longest - 1:,} pieces for this model, got one of {len(ids):,}"
+        )
+    for n, piece in enumerate(ids):
+        if not (END < piece < size or (piece == END and n == len(ids) - 1)):
+            raise InputError(
+                f"a piece of a target is from {END + 1} to {size - 1:,}, and {END} at its end, got {piece}"
+            )
+    return list(ids)
+
+
+def found(translator: Translator, source: list[int], search: Search, prefix: str) -> tuple[list[int], tuple[Node, ...]]:
+    """The ids of what a model writes, with their end if it was reached, and what else was weighed.
+
+    Nothing is recorded to be replayed: heads may be switched off.
+    """
+    script, log = translator.script(source, Wishes(prefix=prefix), search), BeamLog(search.length_penalty)
     limits = [search.limit(len(source), translator.longest)]
     rows = torch.tensor([source], device=translator.device)
+    groups = search.sample or search.diversity or search.alternatives
+    watch = unwatched if groups else log.watch
     with evaluating(translator.model):
         if script is not None:
-            best = guided_search(translator.model, rows, [0], [script], search)[0][0]
+            best = guided_search(translator.model, rows, [0], [script], search, watch)[0][0]
         else:
-            best = beam_search(translator.model, rows, limits, beam=search.beam, alpha=search.length_penalty)[0][0]
+            how = {"beam": search.beam, "alpha": search.length_penalty}
+            best = beam_search(translator.model, rows, limits, **how, follow=watch(continuations))[0][0]
     if not best.finite:
         raise InputError("the model's numbers are not finite for this text: there is nothing to look at")
-    return [*best.ids, END] if best.finished else best.ids
+    return [*best.ids, END] if best.finished else best.ids, tuple(log.nodes())
 
 
 def look(
@@ -165,6 +212,7 @@ def look(
     forced: bool,
     part: tuple[int, int],
     off: tuple[Head, ...],
+    beam: tuple[Node, ...],
 ) -> Inspection:
     """One pass over what was read and written, and everything that is told about it."""
     target = [BEGIN, *written]
@@ -186,4 +234,5 @@ def look(
         translator.reading() if alignment else None,
         *part,
         off,
+        beam,
     )

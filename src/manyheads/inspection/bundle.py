@@ -2,6 +2,7 @@
 
     header["planes"]["cross/2"]           {"type": "f16", "shape": [heads, queries, keys]}: the weights of a layer
     header["planes"]["cross/2/q"]         what they were made of: q, k and v of each head, and the scores before softmax
+    header["planes"]["search"]            where each continuation that a search has weighed looked, see hypotheses.py
 
 Weights are 16-bit floats: those of a row still add up to 1 ± 0.001, where 8 bits could be off by 0.07. What they were made of
 is 32 bits, so that products of it come out as the model's own. What would make the page larger than `most` bytes is left
@@ -18,6 +19,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from manyheads.inspection.api import SCHEMA, Inspection
+from manyheads.inspection.hypotheses import looks_of, search_of
+from manyheads.inspection.lens import read_layers
+from manyheads.inspection.spelling import read_spelling
 from manyheads.inspection.summaries import summaries
 from manyheads.inspection.trace import KINDS, Attended
 from manyheads.modelfolder import MODEL, TOKENIZER
@@ -41,6 +45,9 @@ class Bundle:
 
 def make_bundle(inspection: Inspection, most: int = LARGEST) -> Bundle:
     planes, blocks, left_out = fit(inspection, most)
+    searched = search_of(inspection)
+    if searched is not None:
+        planes["search"] = looks_of(inspection)
     stored = {
         name: {"type": TYPES[plane.dtype.name], "shape": plane.shape, "block": blocks.get(name, 1)}
         for name, plane in planes.items()
@@ -59,7 +66,10 @@ def make_bundle(inspection: Inspection, most: int = LARGEST) -> Bundle:
         "parts": inspection.parts,
         "off": inspection.off,
         "reading": None if reading is None else asdict(reading),
+        "search": searched,
         "steps": [asdict(choice) for choice in inspection.choices],
+        "spelling": read_spelling(inspection),
+        "lens": read_layers(inspection),
         "heads": summaries(inspection),
         "planes": stored,
         "left_out": left_out,

@@ -12,7 +12,7 @@ from torch import Tensor
 from manyheads.inspection.sides import NAMES
 from manyheads.text.tokenizer import Tokenizer
 
-__all__ = ["Candidate", "Choice", "read_choices"]
+__all__ = ["Candidate", "Choice", "name_pieces", "read_choices"]
 
 CANDIDATES = 10
 BROKEN = "\ufffd"
@@ -48,14 +48,18 @@ def read_choices(tokenizer: Tokenizer, logits: Float[Tensor, "T W"], written: Se
     for row, chosen in enumerate(written):
         its_own = log_p[row, chosen]
         likeliest = ids[row].tolist()
-        texts = tokenizer.pieces(likeliest)
         candidates = [
-            Candidate(NAMES.get(i, text), i, value, added(tokenizer, written[:row], i))
-            for text, i, value in zip(texts, likeliest, best[row].tolist(), strict=True)
+            Candidate(text, i, value, added(tokenizer, written[:row], i))
+            for text, i, value in zip(name_pieces(tokenizer, likeliest), likeliest, best[row].tolist(), strict=True)
         ]
         rank = int((log_p[row] > its_own).sum())
         found.append(Choice(float(its_own), rank, entropies[row], candidates))
     return found
+
+
+def name_pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
+    """What each id is called on the page."""
+    return [NAMES.get(i, text) for i, text in zip(ids, tokenizer.pieces(ids), strict=True)]
 
 
 def added(tokenizer: Tokenizer, written: Sequence[int], piece: int) -> str | None:

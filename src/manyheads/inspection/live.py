@@ -5,7 +5,7 @@ against it: how likely is that output without these heads?
 """
 
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import count
 from threading import BoundedSemaphore, Lock
@@ -14,6 +14,7 @@ from typing import Any
 from manyheads.decoding.translator import Translator
 from manyheads.errors import ManyheadsError
 from manyheads.inspection.api import Inspection, inspect
+from manyheads.inspection.attribution import attribute
 from manyheads.inspection.bundle import Bundle, make_bundle
 from manyheads.inspection.importance import log_probability, ranked
 from manyheads.inspection.switches import Head
@@ -56,12 +57,13 @@ class Live:
         part: int = 1,
         beam: int = 0,
         against: int | None = None,
+        ids: Sequence[int] | None = None,
     ) -> dict[str, Any]:
         """The header of an answer, with its number; and how another one's output fares when these heads are off."""
         other = None if against is None else self.answer(against).inspection
         with self.alone():
             options: dict[str, Any] = {"beam": beam} if beam else {}
-            found = inspect(self.translator, text, target, prefix=prefix, off=off, part=part, **options)
+            found = inspect(self.translator, text, target, prefix=prefix, off=off, part=part, ids=ids, **options)
             held = None if other is None else {"number": against, "log_probability": log_probability(other, off)}
             return self.add(found, text, held)
 
@@ -82,6 +84,12 @@ class Live:
         answer = self.answer(number)
         with self.alone():
             return ranked(answer.inspection)
+
+    def attribution(self, number: int, method: str) -> dict[str, Any]:
+        """What this output owes to what was read."""
+        answer = self.answer(number)
+        with self.alone():
+            return attribute(answer.inspection, method).as_json()
 
     def keep(self, number: int, answer: Answer) -> None:
         with self.shelf:

@@ -2,12 +2,13 @@
 
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from manyheads.errors import OptionError
 from manyheads.inspection.api import Inspection
+from manyheads.inspection.attribution import CHEAP, attribute
 from manyheads.inspection.bundle import Bundle, make_bundle
 from manyheads.inspection.importance import ranked
 from manyheads.inspection.picture import Picture
@@ -23,14 +24,14 @@ MOST_HEADS, MOST_PIECES = 100, 64
 144 heads of twice the width it would be ten times that, and nobody has asked for it."""
 
 
-def save(inspection: Inspection, path: Path, **picture: Any) -> Path:
-    """`picture` is for SVG and PNG: view, kind, layer, … Of letters that a PNG cannot show it warns."""
+def save(inspection: Inspection, path: Path, **how: Any) -> Path:
+    """`how` is for SVG and PNG: view, kind, layer, …; for a page: attribution. Of letters that a PNG cannot show it warns."""
     form = path.suffix.lower().removeprefix(".")
     ways: dict[str, Callable[[], Picture]] = {
-        "html": lambda: Picture(single_file(page_of(inspection)), 0),
+        "html": lambda: Picture(single_file(page_of(inspection, **how)), 0),
         "json": lambda: Picture(as_numbers(inspection), 0),
-        "svg": lambda: draw(inspection, "svg", **picture),
-        "png": lambda: draw(inspection, "png", **picture),
+        "svg": lambda: draw(inspection, "svg", **how),
+        "png": lambda: draw(inspection, "png", **how),
     }
     if form not in ways:
         raise OptionError(f"an inspection is saved as .{', .'.join(ways)}, got {str(path)!r}")
@@ -44,14 +45,16 @@ def save(inspection: Inspection, path: Path, **picture: Any) -> Path:
     return path
 
 
-def page_of(inspection: Inspection) -> Bundle:
-    """What a page on its own is given. It cannot ask for the ranking of heads later, so that comes along where it is cheap."""
-    bundle = make_bundle(inspection)
+def page_of(inspection: Inspection, attribution: Sequence[str] = ()) -> Bundle:
+    """What a page on its own is given. It cannot ask for more later: what is cheap comes along, and what was asked for."""
+    bundle, more = make_bundle(inspection), dict[str, Any]()
     heads = len(every_head(inspection.translator.single))
-    pieces = max(len(side.pieces) for side in (inspection.source, inspection.target))
-    if heads > MOST_HEADS or pieces > MOST_PIECES:
-        return bundle
-    return Bundle(bundle.header | {"importance": ranked(inspection)}, bundle.planes)
+    short = max(len(side.pieces) for side in (inspection.source, inspection.target)) <= MOST_PIECES
+    if short and heads <= MOST_HEADS:
+        more["importance"] = ranked(inspection)
+    methods = dict.fromkeys((*(CHEAP if short else ()), *attribution))
+    more["attribution"] = {method: attribute(inspection, method).as_json() for method in methods}
+    return Bundle(bundle.header | more, bundle.planes)
 
 
 def as_numbers(inspection: Inspection) -> bytes:

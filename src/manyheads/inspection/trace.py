@@ -7,17 +7,17 @@
 Weights are those of the explicit path, which the model's other paths are held equal to by tests. They are returned, never
 kept in the model.
 
-H heads · G key/value heads · T queries · S keys · K key width · V value width · W words of the target vocabulary
+H heads · G key/value heads · T queries · S keys · K key width · V value width · D model width · W words of the target vocabulary
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from manyheads.decoding.batching import evaluating
 from manyheads.models.transformer import Transformer
@@ -69,11 +69,15 @@ class Attended(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """The attentions of every layer, and what they led to."""
+    """The attentions of every layer, and what they led to: `states` of each layer of the decoder, and logits of the last.
+
+    (States are as the blocks give them; a pre-norm model puts one more norm behind its last.)
+    """
 
     encoder: list[Attended]
     decoder: list[Attended]
     cross: list[Attended]
+    states: list[Float[Tensor, "T D"]]
     logits: Float[Tensor, "T W"]
 
     def weights(self) -> dict[str, list[Float[Tensor, "H T S"]]]:
@@ -86,7 +90,7 @@ def trace(model: Transformer, source: Sequence[int], target: Sequence[int]) -> T
     device = model.words.weight.device
     read, written = (torch.tensor([list(ids)], device=device) for ids in (source, target))
     weights: dict[str, list[Tensor]] = {kind: [] for kind in KINDS}
-    with evaluating(model), calls(model) as given:
+    with evaluating(model), calls(model) as given, outputs(model.decoder.blocks) as states:
         memory = model.encode(read, None, weights["encoder"])
         logits = model.decode(written, memory, None, weights["decoder"], weights["cross"])[0]
     found = {
@@ -96,7 +100,7 @@ def trace(model: Transformer, source: Sequence[int], target: Sequence[int]) -> T
         ]
         for kind in KINDS
     }
-    return Trace(**found, logits=logits)
+    return Trace(**found, states=[state[0] for state in states], logits=logits)
 
 
 def attentions(model: Transformer) -> dict[str, list[MultiHeadAttention]]:
@@ -120,6 +124,18 @@ def calls(model: Transformer) -> Iterator[dict[MultiHeadAttention, dict[str, Any
     hooks = [module.register_forward_pre_hook(note, with_kwargs=True) for module in modules]
     try:
         yield given
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@contextmanager
+def outputs(modules: Iterable[nn.Module]) -> Iterator[list[Tensor]]:
+    """While this lasts, what modules give, in the order that they are called in."""
+    found: list[Tensor] = []
+    hooks = [module.register_forward_hook(lambda _, args, output: found.append(output)) for module in modules]
+    try:
+        yield found
     finally:
         for hook in hooks:
             hook.remove()

@@ -52,3 +52,7 @@ class Inspector(anywidget.AnyWidget):
             case "importance":
                 number = question["number"]
                 self.send({"type": "importance", "number": number, "heads": self.live.importance(number)})
+            case "attribution":
+                number, method = question["number"], question["method"]
+                found = self.live.attribution(number, method)
+                self.send({"type": "attribution", "number": number, "found": found})

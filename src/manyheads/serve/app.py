@@ -62,7 +62,7 @@ class Switch(Question):
 
 
 class Ask(Question):
-    """What to translate, and how: a target to be written, or a prefix; heads to go without; a part of a long text.
+    """What to translate, and how: a target to be written, as text or piece by piece, or a prefix; heads to go without; a part of a long text.
 
     `against` is the number of an answer whose output is also scored without these heads.
     """
@@ -74,6 +74,13 @@ class Ask(Question):
     part: Annotated[int, Field(ge=1)] = 1
     beam: Annotated[int, Field(ge=0, le=64)] = 0
     against: int | None = None
+    ids: Annotated[list[int], Field(max_length=10_000)] | None = None
+
+
+class Method(Question):
+    """Of an attribution."""
+
+    method: Text
 
 
 def make_app(translator: Translator) -> FastAPI:
@@ -94,7 +101,7 @@ def make_app(translator: Translator) -> FastAPI:
     @app.post("/api/inspect")
     def ask(question: Ask) -> dict[str, Any]:
         off = [Head(one.kind, one.layer, one.head) for one in question.off]
-        how = (question.target, question.prefix, off, question.part, question.beam, question.against)
+        how = (question.target, question.prefix, off, question.part, question.beam, question.against, question.ids)
         return live.inspect(question.text, *how)
 
     @app.get("/api/planes/{number}/{name:path}")
@@ -104,6 +111,10 @@ def make_app(translator: Translator) -> FastAPI:
     @app.post("/api/importance/{number}")
     def importance(number: int) -> list[dict[str, Any]]:
         return live.importance(number)
+
+    @app.post("/api/attribution/{number}")
+    def attribution(number: int, question: Method) -> dict[str, Any]:
+        return live.attribution(number, question.method)
 
     return app
 

@@ -2,7 +2,7 @@
 
 const LONGEST_TEXT = 2000; // characters: what is longer makes links that break on their way
 const QUESTION = ["text", "beam", "part"];
-const PINS = ["s", "t", "o"]; // what is pinned lies in one text, and means nothing in the next
+const PINS = ["s", "t", "o", "b"]; // what is pinned lies in one text, and means nothing in the next
 
 // {read, write, listen, close} of the page's own address. Steps can be undone with the back button; moves of the
 // selection only change the address.

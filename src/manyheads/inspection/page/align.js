@@ -6,6 +6,7 @@ import { choice, headChoice, layerChoice } from "./controls.js";
 import { active, h, replace, replaceControls, rove, s } from "./dom.js";
 import { direction, spelt, visible } from "./letters.js";
 import { alignPicture } from "./alignpicture.js";
+import { attributionsOf, linksByAttribution, METHODS } from "./methods.js";
 import { exact, percent } from "./numbers.js";
 import { columnOf, gridOf, headName, meanGrid, rowOf, unitWith } from "./weights.js";
 
@@ -13,6 +14,10 @@ const LIGHTEST = 0.04; // a link of less is a hair that nobody sees
 const MOST_LINKS = 500;
 const LAYOUTS = ["large", "medium", "small", "columns", "text"]; // the first that fits is taken
 const TALLEST_COLUMN = 20;
+const VERBS = {
+  looks: { target: "looks at", source: "is looked at by", most: "looks at most", whole: "that word’s look" },
+  owes: { target: "owes to", source: "is owed to by", most: "owes most to", whole: "what that word owes" },
+};
 export const LEFT_OUT_HEADS =
   "The single weights of these heads were left out of this page: it would have been too large.";
 
@@ -37,6 +42,7 @@ export function alignView(shared) {
     return column >= 0 ? { side: "source", n: column } : null;
   };
   const lit = () => grid && (pinned() || pointed);
+  const verbs = () => VERBS[shared.state.links === "attribution" ? "owes" : "looks"];
 
   // ── drawing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -45,7 +51,7 @@ export function alignView(shared) {
     const found = await linksOf(shared);
     if (mine !== run) return;
     grid = found;
-    replaceControls(controls, controlsOf(shared));
+    replaceControls(controls, linksChoice(shared));
     stage.classList.toggle("missing", !grid);
     if (!grid) {
       lead.textContent = LEFT_OUT_HEADS;
@@ -151,14 +157,14 @@ export function alignView(shared) {
 
   function tell(word, weights) {
     if (!word) {
-      const hint = "point at a word to see all of its look, a click keeps it";
-      replace(lead, "Each word and what it looks at most", h("small", {}, hint));
+      const hint = "point at a word to see all of it, a click keeps it";
+      replace(lead, `Each word and what it ${verbs().most}`, h("small", {}, hint));
       showPairs(bars, grid, !shared.state.words);
       return;
     }
     const others = word.side === "target" ? grid.columns : grid.rows;
     const text = visible(unitsOn(word.side)[word.n].text);
-    const does = word.side === "target" ? "looks at" : "is looked at by";
+    const does = verbs()[word.side];
     const ranked = heaviest(weights, 6);
     replace(lead, h("bdi", {}, `‘${text}’`), ` ${does}`, h("small", {}, certainty(word)));
     showBars(bars, others, ranked, !shared.state.words, restOf(word, ranked));
@@ -167,7 +173,7 @@ export function alignView(shared) {
   }
 
   function certainty(word) {
-    if (word.side === "source") return "each number is a share of that word’s look";
+    if (word.side === "source") return `each number is a share of ${verbs().whole}`;
     const written = grid.rows[word.n].pieces.filter((n) => n > 0);
     const all = written.reduce((sum, n) => sum + shared.header.steps[n - 1].log_probability, 0);
     return written.length ? `written with probability ${exact(Math.exp(all))}` : "";
@@ -214,26 +220,33 @@ function curve([x, y], [u, v], upright) {
 
 export function sourceOfLinks({ header, state }) {
   if (state.links === "all") return "mean of all layers and heads";
+  if (state.links === "attribution") return `${METHODS[state.method]}, shares of its sizes`;
   const { layer, head } = state.links === "best" ? header.reading : state;
   const late = state.links === "best" && header.reading.shift ? ", as each word is read" : "";
   return headName(layer, head) + late;
 }
 
-async function linksOf(shared) {
+export async function linksOf(shared) {
   const { header, state } = shared;
   if (state.links === "all") return meanGrid(shared);
+  if (state.links === "attribution") return linksByAttribution(shared) || meanGrid(shared);
   const { layer, head, shift } = state.links === "best" ? header.reading : { ...state, shift: 0 };
   const grid = await gridOf(shared, "cross", layer, head, shift);
   return grid && grid.block === 1 ? grid : null;
 }
 
-function controlsOf(shared) {
+export function linksChoice(shared) {
   const { header, state } = shared;
   const best = header.reading ? [["best", "best head", "the one that the model’s recipe names"]] : [];
-  const options = [...best, ["all", "mean of all"], ["head", "this head"]];
+  const methods = Object.entries(METHODS).filter(([method]) => attributionsOf(shared)[method]);
+  const owed = methods.length ? [["attribution", "attribution", "what each word owes to the source"]] : [];
+  const options = [...best, ["all", "mean of all"], ["head", "this head"], ...owed];
   const from = choice("Links from", options, state.links, (links) => shared.choose({ links }));
-  const choosers = state.links === "head" ? [layerChoice(shared, "cross"), headChoice(shared)] : [];
-  return [from, ...choosers, h("span", { class: "aside" }, sourceOfLinks(shared))];
+  const choosers = {
+    head: () => [layerChoice(shared, "cross"), headChoice(shared)],
+    attribution: () => [choice("Method", methods, state.method, (method) => shared.choose({ method }))],
+  }[state.links];
+  return [from, ...(choosers ? choosers() : []), h("span", { class: "aside" }, sourceOfLinks(shared))];
 }
 
 // The heaviest links, lightest first, so that the heavy lie on top. `best` is the heaviest of its target word.

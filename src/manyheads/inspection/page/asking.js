@@ -1,18 +1,22 @@
 // A conversation with a live host: what is asked, what was answered, and what later answers are held against.
 //
-//   question    what was asked last: {text, beam, part, target, prefix, off}
+//   question    what was asked last: {text, beam, part, target, prefix, ids, off}
 //   base        the last answer with all heads on: what it is without some is held against it
 //   trail       the answers before other candidates were chosen, the way back
 //   ranking     what each head does for the base, once that was asked
+//   attributions  {number, found: {method: numbers}, asked}: of the answer of that number; the method asked for last
 //   refusal     {place, sentence}: where a question was asked that was refused, and why
 
-const PLAIN = { target: null, prefix: "", off: [] };
+const PLAIN = { target: null, prefix: "", ids: null, off: [] };
+
+const NO_ATTRIBUTIONS = { number: null, found: {}, asked: null };
 
 export function openAsking(model, changed) {
   const question = firstQuestion(model.get("header"));
   const whole = (header) => header && header.off.length === 0;
   const base = whole(model.get("header")) ? model.get("header") : null;
   const asking = { question, base, trail: [], ranking: null, refusal: null, busy: false };
+  asking.attributions = NO_ATTRIBUTIONS;
   let [answered, place, timer] = [{ question, trail: [] }, "", 0]; // where a refused question leads back to
 
   // `seen` is what the views must show; a new answer is drawn anew in any case.
@@ -44,12 +48,20 @@ export function openAsking(model, changed) {
   asking.back = (where) => {
     const { question } = asking.trail[asking.trail.length - 1];
     asking.trail = asking.trail.slice(0, -1);
-    asking.ask({ target: question.target, prefix: question.prefix }, where);
+    asking.ask({ target: question.target, prefix: question.prefix, ids: question.ids }, where);
   };
   asking.rank = (where) => {
     place = where;
     set({ refusal: null, busy: true });
     model.send({ type: "importance", number: asking.base.number });
+  };
+
+  asking.attribute = (method, where) => {
+    place = where;
+    const { number } = model.get("header");
+    const known = asking.attributions.number === number ? asking.attributions : NO_ATTRIBUTIONS;
+    set({ refusal: null, busy: true, attributions: { ...known, number, asked: method } });
+    model.send({ type: "attribution", number, method });
   };
 
   const answer = () => {
@@ -61,6 +73,10 @@ export function openAsking(model, changed) {
   const hear = (message) => {
     const ofBase = asking.base && message.number === asking.base.number;
     if (message.type === "importance" && ofBase) set({ ranking: message.heads, busy: false }, true);
+    if (message.type === "attribution" && message.number === asking.attributions.number) {
+      const found = { ...asking.attributions.found, [message.found.method]: message.found };
+      set({ attributions: { ...asking.attributions, found }, busy: false }, true);
+    }
     if (message.type !== "refused") return;
     set({ ...answered, refusal: { place, sentence: sentenceOf(message) }, busy: false }, true);
   };

@@ -51,6 +51,13 @@ export function focusNamed(element, name) {
   if (next) next.focus();
 }
 
+// What is wider than its frame is scrolled so far that an element in it can be seen, with some room around it.
+export function intoSight(frame, element, room) {
+  const [from, to] = [element.offsetLeft - room, element.offsetLeft + element.offsetWidth + room];
+  if (from < frame.scrollLeft) frame.scrollLeft = from;
+  else if (to > frame.scrollLeft + frame.clientWidth) frame.scrollLeft = to - frame.clientWidth;
+}
+
 export function active(element) {
   return element.getRootNode().activeElement;
 }

@@ -12,8 +12,10 @@ const HIDDEN = "Begin and end are hidden: what the others have was made to add u
 const SINGLE = "Queries and keys belong to pieces, all of them: here nothing is merged or hidden.";
 const TITLES = {
   align: "Translate and align", lines: "Lines", matrix: "Matrix", map: "Model map", steps: "Decoding steps",
-  switches: "Head switchboard", inside: "Query and key",
+  beam: "Beam tree", lens: "Layer lens", switches: "Head switchboard", attribution: "Attribution",
+  inside: "Query and key", pieces: "Text to pieces", tables: "Text form",
 };
+const WHOLE = ["switches", "lens", "pieces", "attribution"]; // views that neither merge nor hide
 const MOST_NAMED = 3; // heads that are off, above which they are only counted
 
 export function titleOf(header) {
@@ -72,7 +74,7 @@ export function showSettings(element, shared) {
 export function showNotes(element, { header, state }) {
   const inside = state.view === "inside";
   const notes = [
-    state.hide && !inside && state.view !== "switches" ? HIDDEN : null,
+    state.hide && !inside && !WHOLE.includes(state.view) ? HIDDEN : null,
     (state.words || state.hide) && inside ? SINGLE : null,
     ...header.left_out.map((what) => `Left out: ${what}.`),
   ];

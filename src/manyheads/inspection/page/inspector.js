@@ -7,23 +7,29 @@
 import { asksFor, joined, ownAddress, pageAddress, questionIn } from "./address.js";
 import { alignView } from "./align.js";
 import { openAsking } from "./asking.js";
+import { attributionView } from "./attribution.js";
+import { beamView } from "./beam.js";
 import { askBox } from "./box.js";
 import { coloursFor } from "./colour.js";
 import { active, focusNamed, h, nameOf } from "./dom.js";
 import { actionsOf, markTab, showNotes, showSettings, tabsOf, titleOf } from "./frame.js";
 import { insideView } from "./inside.js";
 import { asked } from "./keys.js";
+import { lensView } from "./lens.js";
 import { linesView } from "./lines.js";
 import { mapView } from "./map.js";
 import { matrixView } from "./matrix.js";
+import { piecesView } from "./pieces.js";
 import { openPlanes } from "./planes.js";
 import { changed, firstSelection, fromAddress, isStep, toAddress } from "./selection.js";
 import { stepsView } from "./steps.js";
 import { switchesView } from "./switches.js";
+import { tablesView } from "./tables.js";
 
 const MAKERS = {
-  align: alignView, lines: linesView, matrix: matrixView, map: mapView, steps: stepsView, switches: switchesView,
-  inside: insideView,
+  align: alignView, lines: linesView, matrix: matrixView, map: mapView, steps: stepsView, beam: beamView,
+  lens: lensView, switches: switchesView, attribution: attributionView, inside: insideView,
+  pieces: piecesView, tables: tablesView,
 };
 
 // One answer, drawn into `body`: {show, recall, remove}. What is looked at comes from the address and goes back there.

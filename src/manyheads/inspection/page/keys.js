@@ -5,7 +5,7 @@ import { changed, VIEWS } from "./selection.js";
 
 const HELP = [
   ["1 2 3 …", "views"],
-  ["arrows", "next word, weight, query or key"],
+  ["arrows", "next word, weight, query, key or node"],
   ["[ ]", "layer"],
   ["{ }", "head"],
   ["w", "words or pieces"],
@@ -36,7 +36,8 @@ export function asked(event, { state, header }) {
 
 // Layers and heads go round. The mean of the heads comes before the first, where a view can show it.
 function stepped(what, by, state, header) {
-  const links = state.view === "align" ? { links: "head" } : {};
+  const linked = state.view === "align" || (state.view === "tables" && state.form === "alignment");
+  const links = linked ? { links: "head" } : {};
   const now = changed(state, links, header);
   const round = (n, count) => (n + by + count) % count;
   if (what === "layer") return { ...links, layer: round(now.layer, header.model.layers[now.kind]) };

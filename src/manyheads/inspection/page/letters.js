@@ -42,6 +42,11 @@ export function spelt(text, blanks = false) {
   ];
 }
 
+export function shortened(text, most) {
+  const letters = [...text];
+  return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : text;
+}
+
 export function direction(text) {
   return RIGHT_TO_LEFT.test(text) ? "rtl" : "ltr";
 }

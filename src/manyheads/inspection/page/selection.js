@@ -3,11 +3,15 @@
 // Places are those of pieces, whatever is shown: a word is selected when one of its pieces is. A key of the encoder or
 // the decoder lies on the same side as its query; it is the `other`.
 
+import { FORMS } from "./forms.js";
 import { MEASURES, ORDERS } from "./measures.js";
+import { METHODS } from "./methods.js";
 import { KINDS } from "./weights.js";
 
-export const VIEWS = ["align", "lines", "matrix", "map", "steps", "switches", "inside"];
-const LINKS = ["best", "all", "head"];
+export const VIEWS = [
+  "align", "lines", "matrix", "map", "steps", "beam", "lens", "switches", "attribution", "inside", "pieces", "tables",
+];
+const LINKS = ["best", "all", "head", "attribution"];
 export const POWERS = [1, 2, 3, 0]; // the root that is taken of a weight before it is a colour; 0 is its logarithm
 export const MOSTS = [10, 20, 40, 60, 100, 150, 200, 300, 400, 500]; // lines in one picture
 
@@ -15,10 +19,12 @@ const LETTERS = {
   view: "v", kind: "k", layer: "l", head: "h", source: "s", target: "t", other: "o",
   words: "w", hide: "x", power: "p", links: "a",
   three: "all", below: "e", heads: "on", most: "n", measure: "m", order: "r",
+  node: "b", pruned: "pr", form: "f", method: "q", over: "u",
 };
 // What the back button undoes.
 const STEPS = [
   "view", "kind", "layer", "head", "words", "hide", "links", "three", "below", "heads", "measure", "order",
+  "pruned", "form", "method", "over",
 ];
 
 export function firstSelection(header) {
@@ -41,6 +47,11 @@ export function firstSelection(header) {
     most: 60,
     measure: "entropy",
     order: "layers",
+    node: null, // of the tree of a search; null: the one that won
+    pruned: true,
+    form: "alignment",
+    method: "value-zeroing", // of attribution, and what is owed to
+    over: "source",
   };
 }
 
@@ -65,9 +76,9 @@ export function fromAddress(text, header) {
     return found === undefined ? first[key] : found;
   };
   const upTo = (count) => [null, ...Array(count).keys()];
-  const [view, links] = [read("view", VIEWS), read("links", header.reading ? LINKS : LINKS.slice(1))];
-  const three = read("three", [true, false]);
-  const kind = kindFor({ view, links, three, kind: read("kind", KINDS) });
+  const [view, links] = [read("view", VIEWS), read("links", LINKS.filter(linkable(header)))];
+  const [three, form] = [read("three", [true, false]), read("form", Object.keys(FORMS))];
+  const kind = kindFor({ view, links, three, form, kind: read("kind", KINDS) });
   const side = kind === "decoder" ? header.target : header.source;
   return {
     view,
@@ -87,7 +98,18 @@ export function fromAddress(text, header) {
     most: read("most", MOSTS),
     measure: read("measure", MEASURES),
     order: read("order", ORDERS),
+    node: /^\d{1,6}$/.test(asked.get(LETTERS.node)) ? Number(asked.get(LETTERS.node)) : first.node,
+    pruned: read("pruned", [true, false]),
+    form,
+    method: read("method", Object.keys(METHODS)),
+    over: read("over", ["source", "target"]),
   };
+}
+
+// Links can come from what is there.
+function linkable(header) {
+  const there = { best: header.reading, attribution: header.attribution && Object.keys(header.attribution).length };
+  return (links) => !(links in there) || Boolean(there[links]);
 }
 
 // Several heads as one word, always in the same order, so that equal choices are equal.
@@ -97,10 +119,12 @@ export function severalHeads(text, header) {
   return known.filter((name) => given.includes(name)).join(".");
 }
 
-// Links are always of the cross-attention; where all three attentions are shown, the layer is one of the decoder.
-function kindFor({ view, links, three, kind }) {
-  const fixed = (view === "align" && links === "head") || (view === "lines" && three && kind === "encoder");
-  return fixed ? "cross" : kind;
+// Links are always of the cross-attention; where all three attentions are shown, or what each layer would say, the
+// layer is one of the decoder.
+function kindFor({ view, links, three, form, kind }) {
+  const linked = view === "align" || (view === "tables" && form === "alignment");
+  const decoding = view === "lens" || (view === "lines" && three);
+  return (linked && links === "head") || (decoding && kind === "encoder") ? "cross" : kind;
 }
 
 // A change, made to fit: the kinds need not have equally many layers, and a head that is chosen is the only one.

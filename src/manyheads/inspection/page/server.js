@@ -29,6 +29,9 @@ export function fromServer(example) {
       held.header = header;
       tell("change:header");
     }),
+    attribution: ({ number, method }) => ask("attribution", `/api/attribution/${number}`, { method }, (found) => {
+      tell("msg:custom", { type: "attribution", number, found }, []);
+    }),
     importance: ({ number }) => ask("importance", `/api/importance/${number}`, {}, (heads) => {
       tell("msg:custom", { type: "importance", number, heads }, []);
     }),

@@ -110,8 +110,8 @@ export function stepsView(shared) {
   // What is before a piece is text: places count characters.
   function goOn(n, candidate) {
     const text = [...target.text].slice(0, target.pieces[n - 1].end).join("");
-    const ending = { target: text, prefix: "" };
-    const going = { target: null, prefix: text + candidate.adds };
+    const ending = { target: text, prefix: "", ids: null };
+    const going = { target: null, prefix: text + candidate.adds, ids: null };
     player.stop();
     shared.asking.branch(candidate.id === END_PIECE ? ending : going, "steps");
   }

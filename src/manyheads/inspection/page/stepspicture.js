@@ -2,7 +2,7 @@
 
 import { shownOf } from "./candidates.js";
 import { s } from "./dom.js";
-import { visible } from "./letters.js";
+import { shortened, visible } from "./letters.js";
 import { exact } from "./numbers.js";
 import { INK, sheet } from "./saving.js";
 
@@ -39,9 +39,4 @@ function candidateLine(candidate, written, y) {
     s("text", { x: 4, y: y + 11.5, "font-size": 11 }, name),
     s("text", { x: WIDE - 26, y: y + 11.5, "font-size": 10, "text-anchor": "end", fill: INK.soft }, exact(share)),
   ];
-}
-
-function shortened(text, most) {
-  const letters = [...text];
-  return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : text;
 }

@@ -1,0 +1,59 @@
+"""What a model would write if it stopped after each layer: the last norm and the table of words, put behind every one.
+
+Behind the last layer that is the model itself. What a layer in the middle has made was never meant to be read like this: it
+shows how near the stream already is to a word, not what the model "thinks".
+
+T steps · D model width · W words
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from manyheads.inspection.api import Inspection
+from manyheads.inspection.choices import name_pieces
+from manyheads.models.transformer import Transformer
+from manyheads.text.tokenizer import Tokenizer
+
+__all__ = ["layer_logits", "read_layers"]
+
+CANDIDATES = 5
+
+
+def read_layers(inspection: Inspection) -> dict[str, Any]:
+    """layers[n][t]: the likeliest pieces after layer n at step t, and how the one that was written fares. For JSON.
+
+    `norm` tells whether a norm was applied before the table. (After a post-norm block none is: it ends on its own.)
+    """
+    model, written = inspection.translator.single, [piece.id for piece in inspection.target.pieces[1:]]
+    tokenizer = inspection.translator.vocabulary.target
+    return {
+        "norm": model.config.norm == "pre",
+        "layers": [read_layer(tokenizer, layer_logits(model, state), written) for state in inspection.trace.states],
+    }
+
+
+@torch.no_grad()
+def layer_logits(model: Transformer, state: Float[Tensor, "T D"]) -> Float[Tensor, "T W"]:
+    return model.logits(model.decoder.norm(state))
+
+
+def read_layer(tokenizer: Tokenizer, logits: Float[Tensor, "T W"], written: Sequence[int]) -> list[dict[str, Any]]:
+    log_p = logits.double().log_softmax(-1)
+    own = log_p[range(len(written)), written]
+    ranks = (log_p > own[:, None]).sum(-1).tolist()
+    best, ids = (found.tolist() for found in log_p.topk(min(CANDIDATES, log_p.shape[-1])))
+    return [
+        {
+            "rank": rank,
+            "log_probability": value,
+            "candidates": [
+                {"id": i, "text": text, "log_probability": p}
+                for i, text, p in zip(ids[t], name_pieces(tokenizer, ids[t]), best[t], strict=True)
+            ],
+        }
+        for t, (rank, value) in enumerate(zip(ranks, own.tolist(), strict=True))
+    ]

@@ -1,0 +1,12 @@
+// What view 16 has tables of, and what each is called.
+
+export const FORMS = {
+  alignment: "alignment",
+  attention: "attention",
+  candidates: "candidates",
+  hypotheses: "hypotheses",
+  layers: "layers",
+  heads: "heads",
+  attribution: "attribution",
+  pieces: "pieces",
+};

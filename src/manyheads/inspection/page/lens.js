@@ -1,0 +1,133 @@
+// View 7, layer lens: what the model would write if it stopped after each layer of the decoder, step by step. Colours
+// tell how likely the piece that was written in the end is already.
+
+import { showBars } from "./bars.js";
+import { css } from "./colour.js";
+import { active, h, intoSight, replace, rove } from "./dom.js";
+import { lensPicture } from "./lenspicture.js";
+import { spelt, visible } from "./letters.js";
+import { clamp, exact } from "./numbers.js";
+import { makeTip } from "./tip.js";
+
+const APPLIED = {
+  true: "After each layer the model’s last norm and its table of words were applied, as they are after the last one.",
+  false: "After each layer the model’s table of words was applied; in this model every layer ends on its own norm.",
+};
+const NOT_TRAINED_FOR = "Layers in the middle were never trained to be read like this; the top row is the model’s own choice.";
+const LABEL = 84; // pixels that the names of layers take, which stay where they are
+
+export function lensView(shared) {
+  const { lens, target } = shared.header;
+  const grid = h("div", { class: "lens-grid", role: "grid", "aria-label": "Layers and steps" });
+  const scroll = h("div", { class: "tree" }, grid);
+  const lead = h("p", { class: "lead" });
+  const bars = h("ol", { class: "bars" });
+  const fate = h("p", { class: "lead" });
+  const byLayer = h("ol", { class: "bars by-layer" });
+  const element = h("div", { class: "lens" },
+    h("p", { class: "aside" }, "what each layer would write; coloured by the probability of what was written in the ",
+      "end, beside it its rank"),
+    scroll,
+    h("div", { class: "two" }, h("section", {}, lead, bars), h("section", {}, fate, byLayer)),
+    h("p", { class: "note" }, `${APPLIED[lens.norm]} ${NOT_TRAINED_FOR}`));
+  const tip = makeTip(element);
+  const [layers, steps] = [lens.layers.length, lens.layers[0].length];
+
+  const now = () => ({
+    layer: Math.min(shared.state.layer, layers - 1), step: clamp((shared.state.target || 1) - 1, 0, steps - 1),
+  });
+  const at = ({ layer, step }) => lens.layers[layer][step];
+  const written = (step) => target.pieces[step + 1];
+  const share = (one) => Math.exp(one.log_probability);
+
+  function update() {
+    const used = grid.contains(active(element));
+    const chosen = now();
+    grid.style.setProperty("--steps", steps);
+    const corner = h("span", { class: "corner" }, "written");
+    const heads = target.pieces.slice(1).map((piece, step) =>
+      h("span", { class: step === chosen.step ? "heading chosen" : "heading", role: "columnheader" },
+        h("bdi", {}, spelt(piece.text, true))));
+    const rows = [...Array(layers).keys()].reverse().map((layer) => h("div", { class: "row", role: "row" },
+      h("span", { class: "corner", role: "rowheader" }, `layer ${layer}`),
+      [...Array(steps).keys()].map((step) => cellOf({ layer, step }, chosen))));
+    replace(grid, h("div", { class: "row", role: "row" }, corner, heads), rows);
+    const cells = [...grid.querySelectorAll("button")];
+    const place = (layers - 1 - chosen.layer) * steps + chosen.step;
+    rove(cells, place);
+    if (used) cells[place].focus();
+    if (shared.state.target !== null) intoSight(scroll, cells[place], LABEL);
+    tell(chosen);
+  }
+
+  function cellOf(place, chosen) {
+    const one = at(place);
+    const [first] = one.candidates;
+    const same = first.id === written(place.step).id;
+    const made = h("button", {
+      type: "button", role: "gridcell", class: same ? "says same" : "says", "aria-label": visible(sentence(place)),
+      "aria-pressed": String(place.layer === chosen.layer && place.step === chosen.step),
+      click: () => shared.choose({ layer: place.layer, target: place.step + 1 }),
+      pointerleave: tip.hide,
+      pointermove: (event) => tip.show(event, h("b", {}, exact(share(first))),
+        h("bdi", {}, `says ‘${visible(first.text)}’`), h("small", {}, fateOf(place))),
+    }, h("bdi", { class: "label" }, spelt(first.text, true)), h("span", { class: "rank" }, `${one.rank + 1}`));
+    made.style.setProperty("--tint", css(shared.colours.weight(share(one))));
+    made.style.setProperty("--on", shared.colours.onWeight(share(one)));
+    return made;
+  }
+
+  function fateOf(place) {
+    const one = at(place);
+    return `‘${visible(written(place.step).text)}’: rank ${one.rank + 1}, ${exact(share(one))}`;
+  }
+
+  function sentence(place) {
+    const [first] = at(place).candidates;
+    const says = `layer ${place.layer}, step ${place.step + 1}: says ‘${visible(first.text)}’ ${exact(share(first))}`;
+    return `${says}; written in the end ${fateOf(place)}`;
+  }
+
+  function tell(place) {
+    const one = at(place);
+    replace(lead, `After layer ${place.layer}, step ${place.step + 1}`,
+      h("small", {}, place.layer === layers - 1 ? "the model’s own choice" : "what it would write if it stopped here"));
+    showBars(bars, one.candidates, one.candidates.map((candidate, n) => [n, share(candidate)]), true, null);
+    replace(fate, h("bdi", {}, `‘${visible(written(place.step).text)}’`), " by layer",
+      h("small", {}, "its probability and its rank after each"));
+    replace(byLayer, [...Array(layers).keys()].reverse().map((layer) => {
+      const other = at({ layer, step: place.step });
+      const bar = h("span", { class: "bar" });
+      bar.style.setProperty("--share", share(other));
+      const name = h("span", { class: "label" }, `layer ${layer}`);
+      return h("li", { class: layer === place.layer ? "chosen" : "" }, name, bar,
+        h("span", { class: "number" }, exact(share(other))), h("span", { class: "number" }, `rank ${other.rank + 1}`));
+    }));
+    shared.say(visible(sentence(place)));
+  }
+
+  grid.addEventListener("keydown", (event) => {
+    const by = { ArrowUp: [1, 0], ArrowDown: [-1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    const { layer, step } = now();
+    shared.choose({ layer: clamp(layer + by[0], 0, layers - 1), target: clamp(step + by[1], 0, steps - 1) + 1 });
+  });
+
+  return {
+    element,
+    update,
+    resize: () => {},
+    repaint: update,
+    table: () => lensTable(shared.header),
+    picture: () => lensPicture(shared.header),
+  };
+}
+
+function lensTable({ lens, target }) {
+  const header = ["layer", "step", "written", "rank", "probability", "says", "says_probability"];
+  return [header, ...lens.layers.flatMap((row, layer) => row.map((one, step) => [
+    layer, step + 1, target.pieces[step + 1].text, one.rank + 1, Math.exp(one.log_probability).toFixed(6),
+    one.candidates[0].text, Math.exp(one.candidates[0].log_probability).toFixed(6),
+  ]))];
+}

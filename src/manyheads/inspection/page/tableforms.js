@@ -1,0 +1,141 @@
+// The other views as tables, {caption, columns, rows}: cells are texts, the first of a row is its name. Numbers have
+// four digits after the point, as everywhere.
+
+import { agreementOf } from "./agreement.js";
+import { linksOf, sourceOfLinks } from "./align.js";
+import { heaviest } from "./bars.js";
+import { bestOf, searchOf, textOf } from "./beamtree.js";
+import { visible } from "./letters.js";
+import { allHeads, MEASURES } from "./measures.js";
+import { attributionGrid, attributionsOf, METHODS } from "./methods.js";
+import { exact } from "./numbers.js";
+import { marksIn } from "./piecesfacts.js";
+import { namesOf } from "./selection.js";
+import { gridOf, headName, maskOf, ROLES, rowOf, unitWith } from "./weights.js";
+
+const NEAREST = 3; // source words that an alignment names
+const MOST_TABLE_CELLS = 2500; // of one attention; beyond, one row of it is shown
+const ALTERNATIVES = 4;
+const LEFT_OUT_TABLE = "The weights were left out of this page: it would have been too large.";
+
+const nothing = (caption) => ({ caption, columns: ["nothing"], rows: [] });
+const minus = (number) => exact(number).replace("-", "−");
+
+const MAKERS_OF_TABLES = {
+  async alignment(shared) {
+    const grid = await linksOf(shared);
+    if (!grid) return nothing(LEFT_OUT_TABLE);
+    const ranks = [...Array(Math.min(NEAREST, grid.columns.length)).keys()];
+    const rows = grid.rows.map((unit, row) => {
+      const found = heaviest(rowOf(grid, row), ranks.length);
+      return [visible(unit.text), ...found.flatMap(([n, weight]) => [visible(grid.columns[n].text), exact(weight)])];
+    });
+    const columns = ["written", ...ranks.flatMap((n) => [`${["first", "second", "third"][n]} source`, "weight"])];
+    return { caption: `What each word looks at most: ${sourceOfLinks(shared)}`, columns, rows };
+  },
+
+  async attention(shared) {
+    const { kind, layer, head } = shared.state;
+    const grid = await gridOf(shared, kind, layer, head);
+    const caption = `Attention of ${ROLES[kind]}: ${headName(layer, head)}; a row looks, a column is looked at`;
+    if (!grid) return nothing(LEFT_OUT_TABLE);
+    if (grid.values.length > MOST_TABLE_CELLS) return oneRow(shared, grid, caption);
+    const [masked, coarse] = [maskOf(grid), grid.block > 1 ? `; means of ${grid.block} × ${grid.block} weights` : ""];
+    const cells = (row) => [...rowOf(grid, row)].map((weight, n) => (masked(row, n) ? "masked" : exact(weight)));
+    const rows = grid.rows.map((unit, row) => [visible(unit.text), ...cells(row)]);
+    return { caption: caption + coarse, columns: ["row", ...grid.columns.map((unit) => visible(unit.text))], rows };
+  },
+
+  candidates({ header }) {
+    const rows = header.steps.map((step, n) => {
+      const written = header.target.pieces[n + 1];
+      const others = step.candidates.filter((one) => one.id !== written.id).slice(0, ALTERNATIVES);
+      const told = others.map((one) => `${visible(one.text)} ${exact(Math.exp(one.log_probability))}`);
+      return [
+        `${n + 1}`, visible(written.text), exact(Math.exp(step.log_probability)), `${step.rank + 1}`,
+        exact(step.entropy), told.join(", "),
+      ];
+    });
+    const columns = ["step", "written", "probability", "rank", "entropy in nats", "others"];
+    return { caption: "What was written at each step, and what could have been", columns, rows };
+  },
+
+  hypotheses(shared) {
+    const search = searchOf(shared);
+    if (!search) return nothing("Nothing was searched for.");
+    const { nodes } = search;
+    const ended = nodes[bestOf(nodes)].status;
+    const found = [...nodes.keys()].filter((n) => nodes[n].status === ended);
+    found.sort((a, b) => nodes[b].score - nodes[a].score);
+    const rows = found.map((n, place) => [
+      `${place + 1}`, visible(textOf(nodes, n)), minus(nodes[n].score), minus(nodes[n].total), `${nodes[n].step + 1}`,
+    ]);
+    const counted = `${nodes.length} continuations were weighed`;
+    const caption = `Hypotheses of a beam of ${search.beam}, the best score first; ${counted}`;
+    return { caption, columns: ["place", "text", "score", "log-probability", "pieces"], rows };
+  },
+
+  layers({ header }) {
+    const { lens, target } = header;
+    const cell = (one) => {
+      const [first] = one.candidates;
+      return `${visible(first.text)} ${exact(Math.exp(first.log_probability))}, rank ${one.rank + 1}`;
+    };
+    const cells = (n) => lens.layers.map((row) => cell(row[n]));
+    const rows = target.pieces.slice(1).map((piece, n) => [visible(piece.text), ...cells(n)]);
+    const columns = ["written", ...lens.layers.map((_, n) => `layer ${n}`)];
+    return { caption: "What each layer would write, and the rank of what was written", columns, rows };
+  },
+
+  attribution(shared) {
+    const { method, over } = shared.state;
+    const found = attributionsOf(shared)[method];
+    if (!found) return nothing(`This page has no numbers of ${METHODS[method]} yet`);
+    const grid = attributionGrid(shared, found, over);
+    const ranks = [...Array(Math.min(NEAREST, grid.columns.length)).keys()];
+    const rows = grid.rows.map((unit, row) => {
+      const values = rowOf(grid, row);
+      const most = heaviest(values.map(Math.abs), ranks.length);
+      return [visible(unit.text), ...most.flatMap(([n]) => [visible(grid.columns[n].text), minus(values[n])])];
+    });
+    const unit = found.signed ? "nats" : "share";
+    const columns = ["written", ...ranks.flatMap((n) => [["first", "second", "third"][n], unit])];
+    const caption = `What each word owes most to, of ${over === "source" ? "the source" : "what was written"}`;
+    return { caption: `${caption}: ${METHODS[method]}; ${agreementOf(shared, found)}`, columns, rows };
+  },
+
+  heads({ header, state }) {
+    const heads = allHeads(header).filter((one) => one.kind === state.kind);
+    const names = MEASURES.filter((name) => name in heads[0].values);
+    const rows = heads.map((one) => [
+      `${one.layer}.${one.head}${one.off ? ", off" : ""}`, ...names.map((name) => exact(one.values[name])),
+    ]);
+    return { caption: `Heads of the ${state.kind} attention, layer.head`, columns: ["head", ...names], rows };
+  },
+
+  pieces({ header }) {
+    const rows = ["source", "target"].flatMap((side) => header[side].pieces.map((piece, n) => [
+      `${side} ${n + 1}`, visible(piece.text), `${piece.id}`, header.spelling[side].bytes[n],
+      `${piece.start} to ${piece.end}`,
+      marksIn(header.spelling[side].marks, piece).map((mark) => `${mark.code} ${mark.name}`).join(", "),
+    ]));
+    const columns = ["piece", "text", "id", "bytes", "characters", "not seen"];
+    return { caption: "Pieces of both texts", columns, rows };
+  },
+};
+
+export async function formOf(shared) {
+  return MAKERS_OF_TABLES[shared.state.form](shared);
+}
+
+// Of an attention that is too large for a table, the row of what is selected, the heaviest first.
+function oneRow({ state }, grid, caption) {
+  const row = Math.max(0, unitWith(grid.rows, state[namesOf(grid.kind).query]));
+  const masked = maskOf(grid);
+  const seen = heaviest(rowOf(grid, row)).filter(([n]) => !masked(row, n));
+  return {
+    caption: `${caption}. It is too large for a table: this is the row of ‘${visible(grid.rows[row].text)}’`,
+    columns: ["looked at", "weight"],
+    rows: seen.map(([n, weight]) => [visible(grid.columns[n].text), exact(weight)]),
+  };
+}

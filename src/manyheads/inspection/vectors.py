@@ -1,0 +1,193 @@
+"""What a written piece owes to the word vectors that were read: by taking one out, by gradients, or by a path of them.
+
+    leave_one_out          f(x) − f(x with the vector of one piece set to 0)
+    gradient_x_input       x · ∂f/∂x, at x
+    integrated_gradients   x · the mean of ∂f/∂x on the straight way from 0 to x (Sundararajan et al., 2017)
+
+f of row t is the log-probability of what that row writes. A vector of 0 is no word at an unchanged place: positions stay.
+
+B rows of a batch · S source pieces · T target pieces that are read · D model width
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from manyheads.decoding.batching import evaluating
+from manyheads.models.transformer import Transformer
+
+__all__ = ["Integrated", "Pair", "gradient_x_input", "integrated_gradients", "leave_one_out"]
+
+MOST_TOKENS = 4_096
+"""Pieces, of both sides, that are computed together."""
+MOST_PASSES = 64
+"""Gradients of all rows that a path may take: some seconds for the bundled model, on one core."""
+NEAR = 0.02
+"""A path is taken finely enough when its sums miss less than this share of the whole change."""
+FIRST_STRETCHES = 8
+NODES = (0.5 - 3**-0.5 / 2, 0.5 + 3**-0.5 / 2)
+"""Where Gauss takes two points of a stretch."""
+
+Sides = tuple[Float[Tensor, "T S"], Float[Tensor, "T T"]]
+"""What each row owes to each piece of the source, and of the target that it has read."""
+Vectors = tuple[Float[Tensor, "B S D"], Float[Tensor, "B T D"]]
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """What a model reads, and what each row of it writes: `source`, `target` and `written` are ids."""
+
+    model: Transformer
+    source: Int[Tensor, " S"]
+    target: Int[Tensor, " T"]
+    written: Int[Tensor, " T"]
+
+    @property
+    def vectors(self) -> Vectors:
+        tables = self.model.words, self.model.target_words or self.model.words
+        return tuple(table.weight[ids][None].detach() for table, ids in zip(tables, self.ids, strict=True))  # type: ignore[return-value]
+
+    @property
+    def ids(self) -> tuple[Int[Tensor, " S"], Int[Tensor, " T"]]:
+        return self.source, self.target
+
+    def states(self, vectors: Vectors) -> Float[Tensor, "B T D"]:
+        """What the decoder makes of vectors in the place of the words."""
+        source, target = (ids.expand(len(given), -1) for ids, given in zip(self.ids, vectors, strict=True))
+        with evaluating(self.model), reading(self.model, vectors):
+            return self.model.states(target, self.model.encode(source))
+
+    def scores(self, states: Float[Tensor, "*rows D"], written: Int[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
+        """The log-probability of what each row writes."""
+        log_p = self.model.logits(states).double().log_softmax(-1)
+        return log_p.gather(-1, written[..., None])[..., 0]
+
+    @torch.no_grad()
+    def values(self, vectors: Vectors) -> Float[Tensor, "B T"]:
+        some = max(1, MOST_TOKENS // (len(self.source) + len(self.target)))
+        batches = zip(*(one.split(some) for one in vectors), strict=True)
+        return torch.cat([self.scores(x, self.written.expand(x.shape[:2])) for x in map(self.states, batches)])
+
+
+@contextmanager
+def reading(model: Transformer, vectors: Vectors) -> Iterator[None]:
+    """While this lasts, the model is given these in the place of words: the source's first, as it reads that first."""
+    given = iter(vectors)
+
+    def replaced(*_: Any) -> Tensor:
+        return next(given)
+
+    tables = [model.words] if model.target_words is None else [model.words, model.target_words]
+    hooks = [table.register_forward_hook(replaced) for table in tables]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+# ── the methods ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def leave_one_out(pair: Pair) -> Sides:
+    source, target = pair.vectors
+    whole = pair.values((source, target))
+    without_source = pair.values((each_left_out(source), target.expand(source.shape[1], -1, -1)))
+    without_target = pair.values((source.expand(target.shape[1], -1, -1), each_left_out(target)))
+    return (whole - without_source).T, (whole - without_target).T.tril()
+
+
+def each_left_out(vectors: Float[Tensor, "1 n D"]) -> Float[Tensor, "n n D"]:
+    """As often as there are pieces, each time without the vector of another."""
+    there = 1 - torch.eye(vectors.shape[1], device=vectors.device, dtype=vectors.dtype)
+    return vectors * there[..., None]
+
+
+def gradient_x_input(pair: Pair) -> Sides:
+    return products(pair.vectors, gradients(pair, pair.vectors))
+
+
+@dataclass(frozen=True, eq=False)
+class Integrated:
+    """`whole` is what the vectors change in all, f(x) − f(0) of each row; `gap` how much the sums miss of it at most."""
+
+    sides: Sides
+    whole: Float[Tensor, " T"]
+    gap: float
+
+
+def integrated_gradients(pair: Pair, most: int = MOST_PASSES, near: float = NEAR) -> Integrated:
+    """The way is cut into stretches, and the one that misses most of its change is halved, until all of them are near.
+
+    (What a stretch changes is known from its ends. A softmax that tips over makes some stretches much rougher than others.)
+    """
+
+    def at(share: float) -> Float[Tensor, " T"]:
+        return pair.values(scaled(pair.vectors, share))[0]
+
+    whole = at(1.0) - at(0.0)
+    ends = [n / FIRST_STRETCHES for n in range(FIRST_STRETCHES + 1)]
+    stretches = [Stretch.taken(pair, at, *both) for both in pairwise(ends)]
+    passes = len(NODES) * len(stretches)
+    while gap_of(stretches) > near * float(whole.abs().max()) and passes < most:
+        worst = max(stretches, key=lambda stretch: float(stretch.missed.abs().max()))
+        middle = (worst.start + worst.end) / 2
+        halves = [Stretch.taken(pair, at, worst.start, middle), Stretch.taken(pair, at, middle, worst.end)]
+        stretches = [stretch for stretch in stretches if stretch is not worst] + halves
+        passes += len(NODES) * len(halves)
+    source, target = (sum(stretch.sides[n] for stretch in stretches) for n in range(2))
+    return Integrated((source, target), whole, gap_of(stretches))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False)
+class Stretch:
+    """A part of the way from no words to all of them, what it adds, and what of its change that misses."""
+
+    start: float
+    end: float
+    sides: Sides
+    missed: Float[Tensor, " T"]
+
+    @classmethod
+    def taken(cls, pair: Pair, at: Callable[[float], Tensor], start: float, end: float) -> "Stretch":
+        found = [gradients(pair, scaled(pair.vectors, start + node * (end - start))) for node in NODES]
+        mean = tuple(sum(both) / len(NODES) for both in zip(*found, strict=True))
+        source, target = products(scaled(pair.vectors, end - start), mean)  # type: ignore[arg-type]
+        return cls(start, end, (source, target), at(end) - at(start) - source.sum(1) - target.sum(1))
+
+
+def gap_of(stretches: list[Stretch]) -> float:
+    return float(sum(stretch.missed for stretch in stretches).abs().max())  # type: ignore[union-attr]
+
+
+def scaled(vectors: Vectors, share: float) -> Vectors:
+    return vectors[0] * share, vectors[1] * share
+
+
+def products(vectors: Vectors, slopes: Vectors) -> Sides:
+    source, target = ((one * slope).sum(-1) for one, slope in zip(vectors, slopes, strict=True))
+    return source, target.tril()
+
+
+def gradients(pair: Pair, vectors: Vectors) -> Vectors:
+    """The gradient of what row t writes, for every t: row t of a batch of copies that are all alike."""
+    rows, tokens = len(pair.target), len(pair.source) + len(pair.target)
+    some = max(1, MOST_TOKENS // tokens)
+    found = [slopes_of(pair, vectors, range(rows)[n : n + some]) for n in range(0, rows, some)]
+    source, target = (torch.cat(side) for side in zip(*found, strict=True))
+    return source, target
+
+
+def slopes_of(pair: Pair, vectors: Vectors, rows: range) -> Vectors:
+    with torch.enable_grad():
+        copies = [one.expand(len(rows), -1, -1).clone().requires_grad_() for one in vectors]
+        states = pair.states((copies[0], copies[1]))[range(len(rows)), rows]
+        told = pair.scores(states, pair.written[rows.start : rows.stop])
+        source, target = torch.autograd.grad(told.sum(), copies)
+    return source, target
