@@ -12,7 +12,7 @@ import { coloursFor } from "./colour.js";
 import { active, focusNamed, h, nameOf } from "./dom.js";
 import { actionsOf, markTab, showNotes, showSettings, tabsOf, titleOf } from "./frame.js";
 import { insideView } from "./inside.js";
-import { asked } from "./keys.js";
+import { asked, keepPlain } from "./keys.js";
 import { linesView } from "./lines.js";
 import { mapView } from "./map.js";
 import { matrixView } from "./matrix.js";
@@ -150,12 +150,14 @@ const inspector = {
       } else if (drawn) drawn.recall();
     }
 
+    el.addEventListener("keydown", keepPlain);
     model.on("change:header", renew);
     place.listen(recall);
     if (box) box.update(header());
     if (header()) renew();
     else recall();
     return () => {
+      el.removeEventListener("keydown", keepPlain);
       model.off("change:header", renew);
       place.close();
       if (asking) asking.close();

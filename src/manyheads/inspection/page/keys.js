@@ -23,6 +23,12 @@ export function keyHelp() {
   return h("dl", { class: "keys", hidden: true }, items);
 }
 
+// A key without Ctrl, Alt or Meta goes no further than the inspector: in a notebook a plain letter cuts a cell, and an
+// arrow leaves it.
+export function keepPlain(event) {
+  if (!event.ctrlKey && !event.altKey && !event.metaKey) event.stopPropagation();
+}
+
 // The change that a key asks for; null where it asks for none.
 export function asked(event, { state, header }) {
   if (event.ctrlKey || event.metaKey || event.altKey) return null;
