@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float
@@ -32,6 +32,9 @@ from manyheads.inspection.sides import Side, read_side
 from manyheads.inspection.switches import Head, switched_off
 from manyheads.inspection.trace import Trace, trace
 from manyheads.text.tokenizer import BEGIN, END
+
+if TYPE_CHECKING:
+    from manyheads.inspection.comparison import Comparison
 
 __all__ = ["SCHEMA", "Inspection", "inspect"]
 
@@ -86,6 +89,12 @@ class Inspection:
             "steps": [asdict(choice) for choice in self.choices],
             "attention": {kind: [one.tolist() for one in layers] for kind, layers in self.attention.items()},
         }
+
+    def compare(self, other: "Inspection") -> "Comparison":
+        """This one and another, side by side."""
+        from manyheads.inspection.comparison import Comparison
+
+        return Comparison(self, other)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         """What a notebook shows."""

@@ -39,8 +39,9 @@ class Bundle:
     planes: Planes
 
 
-def make_bundle(inspection: Inspection, most: int = LARGEST) -> Bundle:
-    planes, blocks, left_out = fit(inspection, most)
+def make_bundle(inspection: Inspection, most: int = LARGEST, *, inside: bool = True) -> Bundle:
+    """Without what is `inside` the weights, if nobody will look at that."""
+    planes, blocks, left_out = fit(inspection, most, inside)
     stored = {
         name: {"type": TYPES[plane.dtype.name], "shape": plane.shape, "block": blocks.get(name, 1)}
         for name, plane in planes.items()
@@ -88,9 +89,10 @@ def describe(inspection: Inspection) -> dict[str, Any]:
 # ── planes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def fit(inspection: Inspection, most: int) -> tuple[Planes, dict[str, int], list[str]]:
+def fit(inspection: Inspection, most: int, with_inside: bool) -> tuple[Planes, dict[str, int], list[str]]:
     """(planes, the size of blocks where they are coarse, what was left out), as much as there is room for."""
-    weights, inside = dict(weight_planes(inspection)), dict(inside_planes(inspection))
+    weights = dict(weight_planes(inspection))
+    inside = dict(inside_planes(inspection)) if with_inside else {}
     if size(weights) + size(inside) <= most:
         return weights | inside, {}, []
     chosen = f"cross/{inspection.reading.layer if inspection.reading else len(inspection.trace.cross) - 1}"

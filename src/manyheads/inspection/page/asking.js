@@ -61,7 +61,7 @@ export function openAsking(model, changed) {
   const hear = (message) => {
     const ofBase = asking.base && message.number === asking.base.number;
     if (message.type === "importance" && ofBase) set({ ranking: message.heads, busy: false }, true);
-    if (message.type !== "refused") return;
+    if (message.type !== "refused" || (message.plane && message.number !== model.get("header").number)) return;
     set({ ...answered, refusal: { place, sentence: sentenceOf(message) }, busy: false }, true);
   };
   model.on("change:header", answer);

@@ -27,7 +27,7 @@ export function makeBoard({ look, pin, go }) {
 
   function resize(width) {
     room = width;
-    places = placesOf(what.grid, what.labels, room, zoom, `600 ${LABEL_FONT}px ${what.ink.sans}`);
+    places = placesOf(what, room, zoom, `600 ${LABEL_FONT}px ${what.ink.sans}`);
     pan = panned(places, pan);
     sharpen(canvas, places.width, places.height);
     repaint();
@@ -110,4 +110,11 @@ export function sharpen(canvas, width, height) {
   canvas.style.setProperty("width", `${width}px`);
   canvas.style.setProperty("height", `${height}px`);
   canvas.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
+}
+
+// The colours of the page's own style, for a canvas, which knows none.
+export function inkOf(element) {
+  const style = getComputedStyle(element);
+  const names = ["ink", "soft", "faint", "line", "card", "mark", "veil", "sans"];
+  return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }

@@ -87,4 +87,15 @@ export function scaleOf(power) {
   return power === 1 ? (weight) => weight : (weight) => weight ** (1 / power);
 }
 
+// The colours of a grid: fill(value) is bytes, on(value) the colour of text on them. A difference has a sign, and its
+// largest number has full colour.
+export function shadesOf({ most }, colours, power) {
+  const scale = scaleOf(power);
+  const share = (value) => (most ? value / most : 0);
+  if (most === undefined) {
+    return { fill: (value) => colours.weight(scale(value)), on: (value) => colours.onWeight(scale(value)) };
+  }
+  return { fill: (value) => colours.signed(share(value)), on: (value) => colours.onSigned(share(value)) };
+}
+
 export const SCALE_NAMES = { 1: "linear", 2: "square root", 3: "cube root", 0: "logarithm" };

@@ -12,7 +12,7 @@ const HIDDEN = "Begin and end are hidden: what the others have was made to add u
 const SINGLE = "Queries and keys belong to pieces, all of them: here nothing is merged or hidden.";
 const TITLES = {
   align: "Translate and align", lines: "Lines", matrix: "Matrix", map: "Model map", steps: "Decoding steps",
-  switches: "Head switchboard", inside: "Query and key",
+  switches: "Head switchboard", inside: "Query and key", compare: "Compare",
 };
 const MOST_NAMED = 3; // heads that are off, above which they are only counted
 
@@ -44,13 +44,15 @@ function withoutHeads(off) {
 export function tabsOf(shared) {
   const tabs = VIEWS.map((view) =>
     h("button", { type: "button", role: "tab", click: () => shared.choose({ view }) }, TITLES[view]));
+  tabs[VIEWS.indexOf("compare")].hidden = !shared.other.possible && shared.state.view !== "compare";
   const step = (event) => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!by) return;
     event.preventDefault();
-    const next = (VIEWS.indexOf(shared.state.view) + by + VIEWS.length) % VIEWS.length;
+    const seen = [...VIEWS.keys()].filter((n) => !tabs[n].hidden);
+    const next = seen[(seen.indexOf(VIEWS.indexOf(shared.state.view)) + by + seen.length) % seen.length];
     shared.choose({ view: VIEWS[next] });
-    event.currentTarget.children[next].focus();
+    tabs[next].focus();
   };
   return h("div", { role: "tablist", "aria-label": "Views", keydown: step }, tabs);
 }

@@ -1,15 +1,16 @@
 // A heat map on a canvas. Weights become one small image, a pixel each, that is drawn once and enlarged: a grid of
 // 512 × 512 costs as much as one of 10 × 10. Labels, lines and numbers are added where they fit.
 
-import { scaleOf } from "./colour.js";
-import { clamp, exact } from "./numbers.js";
+import { shadesOf } from "./colour.js";
+import { cellNumber, clamp, exact } from "./numbers.js";
 import { textWidth } from "./ruler.js";
 import { maskOf } from "./weights.js";
 
 const TALLEST = 620; // pixels of grid, before one has to pan
 const LARGEST_CELL = 58;
 const SMALLEST_LABEL = 13; // pixels that a line of labels needs
-const ROOM_FOR_NUMBERS = 40;
+const ROOM_FOR_NUMBERS = 32;
+const LAST_LABEL = 30; // pixels that a slanted label reaches beyond its column
 const BAR = 34; // length of the longest bar of a total
 const SLANT = Math.PI / 3.6;
 const LONGEST_LABEL = 150;
@@ -22,23 +23,23 @@ export function imageOf(grid, colours, power) {
   [canvas.width, canvas.height] = [wide, high];
   const context = canvas.getContext("2d");
   const image = context.createImageData(wide, high);
-  const [scale, masked] = [scaleOf(power), maskOf(grid)];
+  const [{ fill }, masked] = [shadesOf(grid, colours, power), maskOf(grid)];
   for (let n = 0; n < grid.values.length; n += 1) {
     const [row, column] = [Math.floor(n / wide), n % wide];
     if (masked(row, column)) continue;
-    image.data.set(colours.weight(scale(grid.values[n])), 4 * n);
+    image.data.set(fill(grid.values[n]), 4 * n);
     image.data[4 * n + 3] = 255;
   }
   context.putImageData(image, 0, 0);
   return canvas;
 }
 
-// Where everything lies for a canvas of that width. `zoom` 1 fits all of the grid.
-export function placesOf(grid, labels, width, zoom, font) {
+// Where everything lies for a canvas of that width. `zoom` 1 fits all of the grid; `totals` have bars beside and below.
+export function placesOf({ grid, labels, totals }, width, zoom, font) {
   const rows = Math.min(Math.max(0, ...labels.rows.map((text) => textWidth(text, font))), LONGEST_LABEL, width / 3);
   const columns = Math.min(Math.max(0, ...labels.columns.map((text) => textWidth(text, font))), LONGEST_LABEL);
   const left = Math.ceil(rows) + 14;
-  const right = BAR + 24;
+  const [right, below] = totals ? [BAR + 24, BAR + 12] : [LAST_LABEL, 6];
   const room = Math.max(40, width - left - right);
   const fit = Math.min(room / grid.columns.length, TALLEST / grid.rows.length, LARGEST_CELL);
   const cell = zoom === 1 ? fit : Math.max(fit, Math.min(fit * zoom, 2 * LARGEST_CELL));
@@ -47,7 +48,7 @@ export function placesOf(grid, labels, width, zoom, font) {
   const wide = Math.min(room, cell * grid.columns.length);
   const high = Math.min(TALLEST, cell * grid.rows.length);
   const whole = [cell * grid.columns.length, cell * grid.rows.length];
-  return { left, top, cell, flat, wide, high, whole, width: left + wide + right, height: top + high + BAR + 12 };
+  return { left, top, cell, flat, wide, high, whole, width: left + wide + right, height: top + high + below };
 }
 
 export function panned(places, [x, y]) {
@@ -106,14 +107,13 @@ function rule(context, { grid, places, ink }) {
 }
 
 function writeNumbers(context, { grid, places, colours, power, ink }) {
-  const scale = scaleOf(power);
+  const { on } = shadesOf(grid, colours, power);
   context.font = `11px ${ink.sans}`;
   [context.textAlign, context.textBaseline] = ["center", "middle"];
   grid.values.forEach((value, n) => {
-    if (value < 0.005) return;
-    context.fillStyle = colours.onWeight(scale(value));
+    context.fillStyle = on(value);
     const [row, column] = [Math.floor(n / grid.columns.length), n % grid.columns.length];
-    context.fillText(value.toFixed(2).replace(/^0/, ""), (column + 0.5) * places.cell, (row + 0.5) * places.cell);
+    context.fillText(cellNumber(value, grid.most !== undefined), (column + 0.5) * places.cell, (row + 0.5) * places.cell);
   });
 }
 

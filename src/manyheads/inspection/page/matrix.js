@@ -1,7 +1,7 @@
 // View 3, matrix: one attention as a heat map, with its numbers.
 
 import { heaviest, showBars } from "./bars.js";
-import { makeBoard, sharpen } from "./board.js";
+import { inkOf, makeBoard, sharpen } from "./board.js";
 import { SCALE_NAMES } from "./colour.js";
 import { button, headChoice, kindChoice, layerChoice } from "./controls.js";
 import { h, replace, replaceControls } from "./dom.js";
@@ -197,11 +197,4 @@ function noteOn(grid) {
 function matrixTable({ grid, masked }) {
   const cells = (r) => [...rowOf(grid, r)].map((weight, c) => (masked(r, c) ? "" : weight.toFixed(6)));
   return [["", ...grid.columns.map((unit) => unit.text)], ...grid.rows.map((unit, r) => [unit.text, ...cells(r)])];
-}
-
-// The colours of the page's own style, for a canvas, which knows none.
-function inkOf(element) {
-  const style = getComputedStyle(element);
-  const names = ["ink", "soft", "faint", "line", "card", "mark", "veil", "sans"];
-  return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }

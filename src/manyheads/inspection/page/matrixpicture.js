@@ -1,10 +1,10 @@
 // The picture of view 3 for a file. Cells are rectangles with their numbers; a grid of very many is one image.
 
-import { coloursFor, hex, scaleOf, SCALE_NAMES } from "./colour.js";
+import { coloursFor, hex, SCALE_NAMES, shadesOf } from "./colour.js";
 import { s } from "./dom.js";
 import { imageOf } from "./heatmap.js";
 import { visible } from "./letters.js";
-import { clamp } from "./numbers.js";
+import { cellNumber, clamp } from "./numbers.js";
 import { textWidth } from "./ruler.js";
 import { INK, sheet } from "./saving.js";
 import { headName } from "./weights.js";
@@ -22,14 +22,20 @@ export function matrixPicture({ header, state }, { grid, labels, masked }) {
   const caption = where + (grid.hidden ? "; begin and end hidden, rows made to add up to 1" : "") + scale;
   const room = Math.max(left + wide + top * 0.8, textWidth(caption, "11px sans-serif") + 40);
   const picture = sheet(Math.ceil(room), Math.ceil(top + high + 48), caption);
+  picture.append(gridPicture({ grid, labels, masked }, cell, state.power, [left, top]));
+  return picture;
+}
+
+// The cells of a grid and the names of its rows and columns; its first cell lies at that point.
+export function gridPicture({ grid, labels, masked }, cell, power, [left, top]) {
+  const [wide, high] = [cell * grid.columns.length, cell * grid.rows.length];
   const map = s("g", { transform: `translate(${left.toFixed(1)},${top.toFixed(1)})` });
-  if (grid.values.length > MOST_CELLS) map.append(asImage(grid, state.power, wide, high));
-  else map.append(...cells(grid, labels, masked, cell, state.power));
-  if (cell >= ROOMY) map.append(...numbersOf(grid, cell, state.power));
+  if (grid.values.length > MOST_CELLS) map.append(asImage(grid, power, wide, high));
+  else map.append(...cells(grid, labels, masked, cell, power));
+  if (cell >= ROOMY) map.append(...numbersOf(grid, cell, power));
   map.append(s("rect", { width: wide, height: high, fill: "none", stroke: INK.line }));
   if (cell >= 9) map.append(...names(labels, cell));
-  picture.append(map);
-  return picture;
+  return map;
 }
 
 function asImage(grid, power, width, height) {
@@ -38,24 +44,25 @@ function asImage(grid, power, width, height) {
 }
 
 function cells(grid, labels, masked, cell, power) {
-  const [colours, scale, side] = [coloursFor("light"), scaleOf(power), cell.toFixed(2)];
+  const [{ fill }, side] = [shadesOf(grid, coloursFor("light"), power), cell.toFixed(2)];
   return [...grid.values].map((value, n) => {
     const [row, column] = [Math.floor(n / grid.columns.length), n % grid.columns.length];
     const off = masked(row, column);
     const place = { x: (column * cell).toFixed(2), y: (row * cell).toFixed(2), width: side, height: side };
-    const fill = off ? INK.line : hex(colours.weight(scale(value)));
+    const colour = off ? INK.line : hex(fill(value));
     const title = `${labels.rows[row]} – ${labels.columns[column]}: ${off ? "masked" : value.toFixed(4)}`;
-    return s("rect", { ...place, fill, stroke: INK.paper, "stroke-width": 0.5 }, s("title", {}, title));
+    return s("rect", { ...place, fill: colour, stroke: INK.paper, "stroke-width": 0.5 }, s("title", {}, title));
   });
 }
 
 function numbersOf(grid, cell, power) {
-  const [colours, scale] = [coloursFor("light"), scaleOf(power)];
+  const { on } = shadesOf(grid, coloursFor("light"), power);
   return [...grid.values].map((value, n) => {
     const [row, column] = [Math.floor(n / grid.columns.length), n % grid.columns.length];
     const place = { x: ((column + 0.5) * cell).toFixed(1), y: ((row + 0.5) * cell).toFixed(1), dy: "0.35em" };
-    const look = { "text-anchor": "middle", "font-size": 11, fill: colours.onWeight(scale(value)) };
-    return value < 0.005 ? null : s("text", { ...place, ...look }, value.toFixed(2).replace(/^0/, ""));
+    const look = { "text-anchor": "middle", "font-size": 11, fill: on(value) };
+    const text = cellNumber(value, grid.most !== undefined);
+    return text ? s("text", { ...place, ...look }, text) : null;
   }).filter(Boolean);
 }
 

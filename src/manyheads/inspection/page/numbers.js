@@ -20,6 +20,13 @@ export function hundredths(value) {
   return Number(text) === 0 ? "0.00" : text.replace("-", "−");
 }
 
+// For a cell with little room: .25, or +.25 and −.25; nothing where that would be 0.
+export function cellNumber(value, withSign) {
+  if (Math.abs(value) < 0.005) return "";
+  const size = Math.abs(value).toFixed(2).replace(/^0/, "");
+  return withSign ? `${value < 0 ? "−" : "+"}${size}` : size;
+}
+
 export function clamp(value, low, high) {
   return Math.min(Math.max(value, low), high);
 }

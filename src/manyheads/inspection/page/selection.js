@@ -6,7 +6,7 @@
 import { MEASURES, ORDERS } from "./measures.js";
 import { KINDS } from "./weights.js";
 
-export const VIEWS = ["align", "lines", "matrix", "map", "steps", "switches", "inside"];
+export const VIEWS = ["align", "lines", "matrix", "map", "steps", "switches", "inside", "compare"];
 const LINKS = ["best", "all", "head"];
 export const POWERS = [1, 2, 3, 0]; // the root that is taken of a weight before it is a colour; 0 is its logarithm
 export const MOSTS = [10, 20, 40, 60, 100, 150, 200, 300, 400, 500]; // lines in one picture
