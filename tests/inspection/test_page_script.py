@@ -9,6 +9,7 @@ import pytest
 from manyheads.inspection.singlefile import script, style
 
 DECLARED = re.compile(r"^(?:async )?(?:function\*?|const|let|class) (\w+)", re.MULTILINE)
+SEVERAL = re.compile(r"^(?:const|let) \[([^\]]*)\]", re.MULTILINE)
 FORBIDDEN = ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "createContextualFragment",
     "DOMParser", "setAttribute(\"style\"", "import(", "fetch(", "XMLHttpRequest", "WebSocket", "sendBeacon", "localStorage",
 )  # fmt: skip
@@ -29,7 +30,8 @@ def test_every_file_is_in_the_one_module_once():
 
 
 def test_a_name_is_declared_once_in_all_files():
-    names = Counter(DECLARED.findall(script(SERVED)))
+    several = [name for names in SEVERAL.findall(script(SERVED)) for name in names.split(", ")]
+    names = Counter(DECLARED.findall(script(SERVED)) + several)
     assert [name for name, count in names.items() if count > 1] == []
     assert {"alignView", "matrixView", "insideView", "stepsView", "switchesView", "fromFile", "inspector"} <= set(names)
 

@@ -60,7 +60,7 @@ def single_file(bundle: Bundle, second: Bundle | None = None) -> bytes:
     return page.encode()
 
 
-def embedded(bundle: Bundle, second: Bundle | None) -> str:
+def embedded(bundle: Bundle, second: Bundle | None = None) -> str:
     """JSON without a letter that means anything to a reader of HTML or JavaScript."""
     data = as_data(bundle) if second is None else as_data(bundle) | {"other": as_data(second)}
     text = json.dumps(data, ensure_ascii=True)

@@ -9,10 +9,10 @@ import { VIEWS } from "./selection.js";
 
 const LONG = 240; // letters of both texts, above which they are set small
 const HIDDEN = "Begin and end are hidden: what the others have was made to add up to 1 again, row by row.";
-const SINGLE = "Queries and keys belong to pieces, all of them: here nothing is merged or hidden.";
+const SINGLE = "Vectors belong to pieces, all of them: here nothing is merged or hidden.";
 const TITLES = {
   align: "Translate and align", lines: "Lines", matrix: "Matrix", map: "Model map", steps: "Decoding steps",
-  switches: "Head switchboard", inside: "Query and key", compare: "Compare",
+  switches: "Head switchboard", inside: "Query and key", flow: "Flow", compare: "Compare",
 };
 const MOST_NAMED = 3; // heads that are off, above which they are only counted
 
@@ -72,7 +72,7 @@ export function showSettings(element, shared) {
 
 // What the reader must know about the numbers that are shown.
 export function showNotes(element, { header, state }) {
-  const inside = state.view === "inside";
+  const inside = state.view === "inside" || state.view === "flow";
   const notes = [
     state.hide && !inside && state.view !== "switches" ? HIDDEN : null,
     (state.words || state.hide) && inside ? SINGLE : null,

@@ -12,6 +12,7 @@ import { coloursFor } from "./colour.js";
 import { compareView } from "./compare.js";
 import { active, focusNamed, h, nameOf } from "./dom.js";
 import { actionsOf, markTab, showNotes, showSettings, tabsOf, titleOf } from "./frame.js";
+import { flowView } from "./flow.js";
 import { insideView } from "./inside.js";
 import { asked, keepPlain } from "./keys.js";
 import { linesView } from "./lines.js";
@@ -25,7 +26,7 @@ import { switchesView } from "./switches.js";
 
 const MAKERS = {
   align: alignView, lines: linesView, matrix: matrixView, map: mapView, steps: stepsView, switches: switchesView,
-  inside: insideView, compare: compareView,
+  inside: insideView, flow: flowView, compare: compareView,
 };
 
 // One answer, drawn into `body`: {show, recall, remove}. What is looked at comes from the address and goes back there.

@@ -3,10 +3,11 @@
 // Places are those of pieces, whatever is shown: a word is selected when one of its pieces is. A key of the encoder or
 // the decoder lies on the same side as its query; it is the `other`.
 
+import { STAGES } from "./flowstages.js";
 import { MEASURES, ORDERS } from "./measures.js";
 import { KINDS } from "./weights.js";
 
-export const VIEWS = ["align", "lines", "matrix", "map", "steps", "switches", "inside", "compare"];
+export const VIEWS = ["align", "lines", "matrix", "map", "steps", "switches", "inside", "flow", "compare"];
 const LINKS = ["best", "all", "head"];
 export const POWERS = [1, 2, 3, 0]; // the root that is taken of a weight before it is a colour; 0 is its logarithm
 export const MOSTS = [10, 20, 40, 60, 100, 150, 200, 300, 400, 500]; // lines in one picture
@@ -14,11 +15,11 @@ export const MOSTS = [10, 20, 40, 60, 100, 150, 200, 300, 400, 500]; // lines in
 const LETTERS = {
   view: "v", kind: "k", layer: "l", head: "h", source: "s", target: "t", other: "o",
   words: "w", hide: "x", power: "p", links: "a",
-  three: "all", below: "e", heads: "on", most: "n", measure: "m", order: "r",
+  three: "all", below: "e", heads: "on", most: "n", measure: "m", order: "r", stage: "f",
 };
 // What the back button undoes.
 const STEPS = [
-  "view", "kind", "layer", "head", "words", "hide", "links", "three", "below", "heads", "measure", "order",
+  "view", "kind", "layer", "head", "words", "hide", "links", "three", "below", "heads", "measure", "order", "stage",
 ];
 
 export function firstSelection(header) {
@@ -41,6 +42,7 @@ export function firstSelection(header) {
     most: 60,
     measure: "entropy",
     order: "layers",
+    stage: null, // of the walk through the model; null: where it begins
   };
 }
 
@@ -87,6 +89,7 @@ export function fromAddress(text, header) {
     most: read("most", MOSTS),
     measure: read("measure", MEASURES),
     order: read("order", ORDERS),
+    stage: read("stage", STAGES),
   };
 }
 
