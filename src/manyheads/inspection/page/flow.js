@@ -14,6 +14,7 @@ import { wordsOf } from "./flowwords.js";
 import { spelt, visible } from "./letters.js";
 import { clamp, signed } from "./numbers.js";
 import { makePlayer } from "./player.js";
+import { sheet } from "./saving.js";
 import { greatest, strip } from "./strips.js";
 import { makeTip } from "./tip.js";
 import { sidesOf } from "./weights.js";
@@ -23,6 +24,16 @@ const GONE = "The walk through the model is not in this page: it would have been
 const NAMES_OF_TOWERS = { encoder: "Encoder", decoder: "Decoder", cross: "Decoder" };
 
 export function flowView(shared) {
+  return shared.header.flow ? walkView(shared) : missingView();
+}
+
+function missingView() {
+  const nothing = () => {};
+  const element = h("div", { class: "flow" }, h("p", { class: "note" }, GONE));
+  return { element, update: nothing, resize: nothing, repaint: nothing, table: () => [[GONE]], picture: () => sheet(560, 60, GONE) };
+}
+
+function walkView(shared) {
   const { header } = shared;
   const stages = stagesOf(header);
   const figure = h("div", { class: "figure" });
@@ -115,10 +126,6 @@ export function flowView(shared) {
 
   async function update() {
     const mine = (run += 1);
-    if (!header.flow) {
-      replace(element, h("p", { class: "note" }, GONE));
-      return;
-    }
     const one = stage();
     const [source, target] = await Promise.all([shared.planes("flow/source"), shared.planes("flow/target")]);
     const planes = { source, target };
