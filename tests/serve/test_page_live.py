@@ -333,3 +333,36 @@ def test_attributions_are_computed_when_they_are_looked_at(look, address):
     page.page.get_by_role("radio", name="attribution").check()
     page.ready()
     assert "leave-one-out" in page.text(".align .aside")
+
+
+# ── compare ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_answer_that_is_kept_is_compared_with_the_next(look):
+    page = look(f"text={urllib.parse.quote(TEXT)}&v=compare")
+    answered(page)
+    assert page.page.locator(".who-is").count() == 0
+    page.page.get_by_role("button", name="Keep this one").click()
+    assert "Now ask something else" in page.text(".compare .lead")
+    translate(page, "Ein großer Hund schläft unter dem Tisch.")
+    page.page.wait_for_selector(".apart .switch")
+    assert TEXT in page.text(".who-is[aria-label=A]")
+    assert "großer" in page.text(".who-is[aria-label=B]")
+    assert len(page.table()) > 10
+    page.page.get_by_role("button", name="Let go").click()
+    assert page.page.locator(".who-is:visible").count() == 0
+
+
+def test_heads_that_are_off_are_compared_with_the_whole_model(look):
+    page = look(f"text={urllib.parse.quote(TEXT)}&v=switches")
+    answered(page)
+    page.page.get_by_role("switch", name="cross layer 2, head 0").click()
+    page.page.locator("header", has_text="cross 2.0").wait_for()
+    page.page.get_by_role("tab", name="Compare").click()
+    page.page.wait_for_selector(".apart .switch")
+    assert "cross 2.0" not in page.text(".who-is[aria-label=A]")
+    assert "cross 2.0" in page.text(".who-is[aria-label=B]")
+    distances = [
+        float(one.get_attribute("aria-label").split(": ")[1]) for one in page.page.locator(".apart .switch").all()
+    ]
+    assert max(distances) > 0.01

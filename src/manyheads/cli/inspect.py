@@ -27,6 +27,9 @@ def inspect(
     png: Path = None,
     svg: Path = None,
     as_json: Annotated[File | None, Parameter(name="--json", show_default=False)] = None,
+    compare: Annotated[str | None, Parameter(show_default=False)] = None,
+    compare_text: Annotated[str | None, Parameter(allow_leading_hyphen=True, show_default=False)] = None,
+    compare_off: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True, show_default=False)] = (),
     term: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     view: str = "matrix",
     attention: str = "cross",
@@ -44,6 +47,7 @@ def inspect(
     manyheads inspect de-en --text "Ein Hund schläft."
     manyheads inspect runs/de-en --text "Ein Hund schläft." --html look.html
     manyheads inspect de-en --text "Ein Hund schläft." --target "A dog is asleep." --png heads.png --view map
+    manyheads inspect de-en --text "Ein Hund schläft." --html both.html --compare-off cross:3:1
     ```
 
     Parameters
@@ -51,7 +55,7 @@ def inspect(
     text
         What the model reads; without it, a line of standard input.
     target
-        What the model is made to write; without it, what it writes by itself.
+        What the model is made to write, and one that it is compared with; without it, what they write by themselves.
     html
         A page to explore every head in; one file that needs no network.
     png
@@ -61,6 +65,13 @@ def inspect(
     as_json
         All weights: schema, source, target, translation, score, attention{encoder, decoder, cross} as lists of
         [layer][head][query][key]. A single dash is standard output.
+    compare
+        A second model for the page, side by side with the first: a run, a bundled model, or a checkpoint of a run
+        (RUN/checkpoints/step-N).
+    compare_text
+        What the second reads; without it, the same.
+    compare_off
+        Heads that the second goes without: KIND:LAYER:HEAD, such as cross:3:1.
     term
         A heat map in the terminal; what is shown when no file is asked for.
     view
@@ -79,18 +90,29 @@ def inspect(
         What a page has beside attention, several times if wanted: leave-one-out, integrated-gradients. It has
         gradient-x-input and value-zeroing where they take no time, or if they are asked for.
     """
-    from manyheads.decoding.translator import Translator
+    comparing, off = bool(compare or compare_text or compare_off), [read_head(one) for one in compare_off]
+    if comparing and (html is None or any((svg, png, as_json, term))):
+        raise OptionError("a comparison is a page: it goes with --html alone", hint="--html both.html")
     from manyheads.inspection.api import inspect as inspect_text
+    from manyheads.inspection.comparison import open_model
     from manyheads.inspection.plane import choose_plane
+    from manyheads.inspection.switches import Head
     from manyheads.inspection.terminal import draw_plane
     from manyheads.report.markup import visible
 
     if attribution and html is None:
         raise OptionError(f"an attribution is shown by a page, got --attribution {attribution[0]} without --html")
     options: dict[str, Any] = {} if beam is None else {"beam": beam}
-    found = inspect_text(Translator.load(model, device, "fp32"), text or read_line(), target, part=part, **options)
+    translator, text = open_model(model, device), text or read_line()
+    found = inspect_text(translator, text, target, part=part, **options)
     if found.parts > 1:
         print(f"the text is read in {found.parts} parts; this is part {part}: --part shows another", file=sys.stderr)  # noqa: T201
+    if comparing and html is not None:
+        second = open_model(compare, device) if compare else translator
+        options |= {"off": [Head(*one) for one in off], "part": 1 if compare_text else part}
+        other = inspect_text(second, compare_text or text, target, **options)
+        write(found.compare(other), html, "html", {})
+        return
     place: dict[str, Any] = {"kind": attention, "layer": layer, "head": head, "pieces": pieces}
     picture = {"view": view, **({"pieces": pieces} if view == "map" else place)}
     for path, form in ((html, "html"), (svg, "svg"), (png, "png"), (as_json, "json")):
@@ -101,6 +123,16 @@ def inspect(
         console.print(visible(found.source.text), markup=False)
         console.print(visible(found.translation), markup=False)
         draw_plane(console, plane)
+
+
+def read_head(text: str) -> tuple[str, int, int]:
+    """cross:3:1"""
+    kind, *numbers = text.split(":")
+    if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
+        raise OptionError(
+            f"a head that is switched off is KIND:LAYER:HEAD, got {text!r}", hint="--compare-off cross:3:1"
+        )
+    return kind, int(numbers[0]), int(numbers[1])
 
 
 def read_line() -> str:

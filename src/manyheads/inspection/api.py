@@ -37,6 +37,7 @@ from manyheads.text.tokenizer import BEGIN, END
 
 if TYPE_CHECKING:
     from manyheads.inspection.attribution import Attribution
+    from manyheads.inspection.comparison import Comparison
 
 __all__ = ["SCHEMA", "Inspection", "inspect"]
 
@@ -95,6 +96,12 @@ class Inspection:
             "steps": [asdict(choice) for choice in self.choices],
             "attention": {kind: [one.tolist() for one in layers] for kind, layers in self.attention.items()},
         }
+
+    def compare(self, other: "Inspection") -> "Comparison":
+        """This one and another, side by side."""
+        from manyheads.inspection.comparison import Comparison
+
+        return Comparison(self, other)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         """What a notebook shows."""

@@ -3,6 +3,7 @@
     header["planes"]["cross/2"]           {"type": "f16", "shape": [heads, queries, keys]}: the weights of a layer
     header["planes"]["cross/2/q"]         what they were made of: q, k and v of each head, and the scores before softmax
     header["planes"]["search"]            where each continuation that a search has weighed looked, see hypotheses.py
+    header["planes"]["flow/source"]       how each vector goes through the model, by the parts that header["flow"] names (flow.py)
 
 Weights are 16-bit floats: those of a row still add up to 1 ± 0.001, where 8 bits could be off by 0.07. What they were made of
 is 32 bits, so that products of it come out as the model's own. What would make the page larger than `most` bytes is left
@@ -19,10 +20,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from manyheads.inspection.api import SCHEMA, Inspection
+from manyheads.inspection.flow import flow
 from manyheads.inspection.hypotheses import looks_of, search_of
 from manyheads.inspection.lens import read_layers
 from manyheads.inspection.spelling import read_spelling
 from manyheads.inspection.summaries import summaries
+from manyheads.inspection.switches import switched_off
 from manyheads.inspection.trace import KINDS, Attended
 from manyheads.modelfolder import MODEL, TOKENIZER
 from manyheads.nn.scores import DotProduct
@@ -32,6 +35,20 @@ __all__ = ["LARGEST", "Bundle", "make_bundle"]
 
 LARGEST = 8 << 20
 """Bytes of planes that a page may carry."""
+OPTIONS = (
+    "norm",
+    "normaliser",
+    "positions",
+    "activation",
+    "feedforward",
+    "score",
+    "qk_norm",
+    "bias",
+    "feedforward_bias",
+    "cross",
+    "tie",
+)
+"""What the walk through the model depends on."""
 TYPES = {"float16": "f16", "float32": "f32", "uint8": "u8"}
 
 Planes = dict[str, np.ndarray]
@@ -43,11 +60,17 @@ class Bundle:
     planes: Planes
 
 
-def make_bundle(inspection: Inspection, most: int = LARGEST) -> Bundle:
-    planes, blocks, left_out = fit(inspection, most)
+def make_bundle(inspection: Inspection, most: int = LARGEST, *, inside: bool = True) -> Bundle:
+    """Without what is `inside` the weights, if nobody will look at that."""
+    planes, blocks, left_out = fit(inspection, most, inside)
     searched = search_of(inspection)
     if searched is not None:
         planes["search"] = looks_of(inspection)
+    walk, told = walked(inspection) if inside else ({}, None)
+    if size(planes) + size(walk) <= most:
+        planes |= walk
+    else:
+        told, left_out = None, [*left_out, "the walk through the model: the page would be too large"]
     stored = {
         name: {"type": TYPES[plane.dtype.name], "shape": plane.shape, "block": blocks.get(name, 1)}
         for name, plane in planes.items()
@@ -71,6 +94,7 @@ def make_bundle(inspection: Inspection, most: int = LARGEST) -> Bundle:
         "spelling": read_spelling(inspection),
         "lens": read_layers(inspection),
         "heads": summaries(inspection),
+        "flow": told,
         "planes": stored,
         "left_out": left_out,
     }
@@ -79,7 +103,8 @@ def make_bundle(inspection: Inspection, most: int = LARGEST) -> Bundle:
 
 def describe(inspection: Inspection) -> dict[str, Any]:
     """Which model it is, and what the numbers of a head mean."""
-    folder, config = inspection.translator.folder, inspection.translator.single.config
+    folder, model = inspection.translator.folder, inspection.translator.single
+    config = model.config
     score = inspection.trace.cross[0].attention.score
     sums = read_manifest(folder) if folder else {}
     return {
@@ -90,17 +115,31 @@ def describe(inspection: Inspection) -> dict[str, Any]:
         "heads": config.heads,
         "kv_heads": config.kv_heads or config.heads,
         "layers": {"encoder": config.layers, "decoder": config.depth, "cross": config.depth},
+        "options": {name: getattr(config, name) for name in OPTIONS} | {"head_width": config.head_width},
+        "words": {"source": len(model.words.weight), "target": len(model.output_words)},
         "bounds": {kind: getattr(inspection.trace, kind)[0].attention.bounds for kind in KINDS},
         "scale": score.scale or config.head_width**-0.5 if isinstance(score, DotProduct) else None,
     }
 
 
+def walked(inspection: Inspection) -> tuple[Planes, dict[str, Any]]:
+    """The walk through the model as two planes, (parts, tokens, 1 + CELLS), and the names of their parts."""
+    model = inspection.translator.single
+    source, target = ([piece.id for piece in side.pieces] for side in (inspection.source, inspection.target))
+    with switched_off(model, inspection.off):
+        found = flow(model, source, target[:-1])
+    sides = {"source": found.source, "target": found.target}
+    planes = {f"flow/{side}": np.stack(list(parts.values())) for side, parts in sides.items()}
+    return planes, {side: list(parts) for side, parts in sides.items()} | {"log_sums": found.log_sums}
+
+
 # ── planes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def fit(inspection: Inspection, most: int) -> tuple[Planes, dict[str, int], list[str]]:
+def fit(inspection: Inspection, most: int, with_inside: bool) -> tuple[Planes, dict[str, int], list[str]]:
     """(planes, the size of blocks where they are coarse, what was left out), as much as there is room for."""
-    weights, inside = dict(weight_planes(inspection)), dict(inside_planes(inspection))
+    weights = dict(weight_planes(inspection))
+    inside = dict(inside_planes(inspection)) if with_inside else {}
     if size(weights) + size(inside) <= most:
         return weights | inside, {}, []
     chosen = f"cross/{inspection.reading.layer if inspection.reading else len(inspection.trace.cross) - 1}"

@@ -10,6 +10,7 @@ from typing import Any
 from manyheads.errors import OptionError
 from manyheads.inspection.api import Inspection
 from manyheads.inspection.bundle import make_bundle
+from manyheads.inspection.comparison import second_bundle
 from manyheads.inspection.singlefile import single_file
 
 __all__ = ["forms_of", "framed", "widget"]
@@ -20,25 +21,27 @@ FRAME = (
 )
 
 
-def forms_of(inspection: Inspection) -> dict[str, Any]:
-    """By their media types."""
-    plain = f"{inspection.source.text}\n{inspection.translation}"
-    forms = {"text/plain": plain, "text/html": framed(inspection)}
+def forms_of(inspection: Inspection, second: Inspection | None = None) -> dict[str, Any]:
+    """By their media types. `second` is what it is compared with."""
+    shown = [one for one in (inspection, second) if one is not None]
+    plain = "\n".join(f"{one.source.text}\n{one.translation}" for one in shown)
+    forms = {"text/plain": plain, "text/html": framed(inspection, second)}
     with suppress(OptionError):  # without anywidget the frame is shown
-        forms |= widget(inspection)._repr_mimebundle_()[0]
+        forms |= widget(inspection, second)._repr_mimebundle_()[0]
     return forms | {"text/plain": plain}
 
 
-def framed(inspection: Inspection) -> str:
+def framed(inspection: Inspection, second: Inspection | None = None) -> str:
     """The page in a frame that has no origin of its own: it can neither see nor touch what is around it.
 
     In plain ASCII: a host that takes it for another encoding would change the script, and its hash would no longer fit.
     """
-    page = html.escape(single_file(make_bundle(inspection)).decode())
+    other = None if second is None else second_bundle(second)
+    page = html.escape(single_file(make_bundle(inspection), other).decode())
     return FRAME.format(page=page.encode("ascii", "xmlcharrefreplace").decode())
 
 
-def widget(inspection: Inspection) -> Any:
+def widget(inspection: Inspection, second: Inspection | None = None) -> Any:
     """A live inspector: it can translate other texts, go on from any word, and go without heads."""
     try:
         from manyheads.inspection.widget import Inspector
@@ -46,4 +49,4 @@ def widget(inspection: Inspection) -> Any:
         raise OptionError(
             "widgets need anywidget, which is not installed", hint="pip install 'manyheads[inspect]'"
         ) from None
-    return Inspector(inspection)
+    return Inspector(inspection, second)

@@ -26,7 +26,7 @@ NAMES = {"encoder": "encoder", "decoder": "decoder, to itself", "cross": "decode
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """Labels of rows of the decoder are what a row writes, not what it has just read."""
+    """Labels of rows of the decoder are what a row writes; `read`: what it has just read, where it is then that a model looks at a word's source."""
 
     kind: str
     layer: int
@@ -34,11 +34,12 @@ class Plane:
     rows: list[str]
     columns: list[str]
     weights: Float[np.ndarray, "T S"]
+    read: bool = False
 
     @property
     def title(self) -> str:
         head = "mean of its heads" if self.head is None else f"head {self.head}"
-        return f"{NAMES[self.kind]}: layer {self.layer}, {head}"
+        return f"{NAMES[self.kind]}: layer {self.layer}, {head}{', as each word is read' if self.read else ''}"
 
 
 def choose_plane(
@@ -51,19 +52,19 @@ def choose_plane(
 ) -> Plane:
     """The weights of a head, or the mean of a layer's. By default those that tell which words belong together."""
     layers = inspection.attention[choose("attention", kind, {name: name for name in KINDS})]
-    reading = inspection.reading
-    if layer is None and kind == "cross" and reading is not None:
-        layer, head = reading.layer, reading.head if head is None else head
+    reading, read = inspection.reading, False
+    if layer is None and head is None and kind == "cross" and reading is not None:
+        layer, head, read = reading.layer, reading.head, bool(reading.shift)
     layer = len(layers) - 1 if layer is None else layer
     check_place(kind, layer, head, len(layers), len(layers[0]))
     weights = layers[layer].mean(0) if head is None else layers[layer][head]
-    queries, keys = sides_of(inspection, kind)
+    queries, keys = sides_of(inspection, kind, read)
     numbers = weights.double().cpu().numpy()
     if pieces:
         rows, columns = ([label(piece.text) for piece in side] for side in (queries, keys))
-        return Plane(kind, layer, head, rows, columns, numbers)
+        return Plane(kind, layer, head, rows, columns, numbers, read)
     rows, columns = (words_of(*side) for side in zip(holders(inspection, kind), (queries, keys), strict=True))
-    return Plane(kind, layer, head, rows, columns, merged(numbers, numbered(queries), numbered(keys)))
+    return Plane(kind, layer, head, rows, columns, merged(numbers, numbered(queries), numbered(keys)), read)
 
 
 def check_place(kind: str, layer: int, head: int | None, layers: int, heads: int) -> None:
@@ -73,10 +74,11 @@ def check_place(kind: str, layer: int, head: int | None, layers: int, heads: int
         raise OptionError(f"a layer has heads 0 to {heads - 1}, got head {head}")
 
 
-def sides_of(inspection: Inspection, kind: str) -> tuple[list[Piece], list[Piece]]:
-    """The pieces of the queries, and those of the keys."""
+def sides_of(inspection: Inspection, kind: str, read: bool = False) -> tuple[list[Piece], list[Piece]]:
+    """The pieces of the queries, as they are written or `read`, and those of the keys."""
     source, target = inspection.source.pieces, inspection.target.pieces
-    return {"encoder": (source, source), "decoder": (target[1:], target[:-1]), "cross": (target[1:], source)}[kind]
+    rows = target[:-1] if read else target[1:]
+    return {"encoder": (source, source), "decoder": (rows, target[:-1]), "cross": (rows, source)}[kind]
 
 
 def holders(inspection: Inspection, kind: str) -> tuple[Side, Side]:

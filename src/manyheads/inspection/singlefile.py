@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 from importlib.resources import files
+from typing import Any
 
 from manyheads.inspection.bundle import Bundle
 
@@ -50,19 +51,25 @@ START = """
 """
 
 
-def single_file(bundle: Bundle) -> bytes:
+def single_file(bundle: Bundle, second: Bundle | None = None) -> bytes:
+    """`second` is what it is compared with."""
     code, look = script() + START, PAGE_STYLE + style()
     page = PAGE.format(
-        script_hash=hash_of(code), style_hash=hash_of(look), style=look, data=embedded(bundle), script=code
+        script_hash=hash_of(code), style_hash=hash_of(look), style=look, data=embedded(bundle, second), script=code
     )
     return page.encode()
 
 
-def embedded(bundle: Bundle) -> str:
+def embedded(bundle: Bundle, second: Bundle | None = None) -> str:
     """JSON without a letter that means anything to a reader of HTML or JavaScript."""
-    planes = {name: base64.b64encode(plane.tobytes()).decode() for name, plane in bundle.planes.items()}
-    text = json.dumps({"header": bundle.header, "planes": planes}, ensure_ascii=True)
+    data = as_data(bundle) if second is None else as_data(bundle) | {"other": as_data(second)}
+    text = json.dumps(data, ensure_ascii=True)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def as_data(bundle: Bundle) -> dict[str, Any]:
+    planes = {name: base64.b64encode(plane.tobytes()).decode() for name, plane in bundle.planes.items()}
+    return {"header": bundle.header, "planes": planes}
 
 
 def script(*more: str) -> str:

@@ -6,7 +6,7 @@
 A head that is off adds nothing to what its attention gives: its part of the input of the output projection is 0.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from manyheads.inspection.trace import KINDS, attentions
 from manyheads.models.transformer import Transformer
 from manyheads.nn.multihead import MultiHeadAttention
 
-__all__ = ["Head", "every_head", "switched_off"]
+__all__ = ["Head", "each_without", "every_head", "switched_off"]
 
 
 class Head(NamedTuple):
@@ -42,29 +42,37 @@ def every_head(model: Transformer) -> list[Head]:
 @contextmanager
 def switched_off(model: Transformer, heads: Collection[Head]) -> Iterator[None]:
     """While this lasts, the model goes without these heads. Only what is not recorded or compiled notices."""
+    with each_without(model, [heads]):
+        yield
+
+
+@contextmanager
+def each_without(model: Transformer, rows: Sequence[Collection[Head]]) -> Iterator[None]:
+    """While this lasts, each row of a padded batch goes without heads of its own; if there is one set, every row does."""
     layers = attentions(model)
     with ExitStack() as hooks:
-        for attention, off in grouped(layers, heads):
-            hook = attention.output.register_forward_pre_hook(silencer(attention, off))
+        for attention, off in grouped(layers, rows):
+            hook = attention.output.register_forward_pre_hook(silencer(attention, off, len(rows)))
             hooks.callback(hook.remove)
         yield
 
 
 def grouped(
-    layers: dict[str, list[MultiHeadAttention]], heads: Collection[Head]
-) -> Iterator[tuple[MultiHeadAttention, list[int]]]:
-    found: dict[MultiHeadAttention, list[int]] = {}
-    for one in heads:
-        kind, layer, head = one
+    layers: dict[str, list[MultiHeadAttention]], rows: Sequence[Collection[Head]]
+) -> Iterator[tuple[MultiHeadAttention, list[tuple[int, int]]]]:
+    """Of each attention that has heads off: (row, head) of them."""
+    found: dict[MultiHeadAttention, list[tuple[int, int]]] = {}
+    for row, (kind, layer, head) in ((row, head) for row, heads in enumerate(rows) for head in heads):
         if kind not in KINDS or not 0 <= layer < len(layers[kind]) or not 0 <= head < layers[kind][layer].heads:
             raise OptionError(f"a head that is switched off must be there, got {kind} {layer}.{head}")
-        found.setdefault(layers[kind][layer], []).append(head)
+        found.setdefault(layers[kind][layer], []).append((row, head))
     yield from found.items()
 
 
-def silencer(attention: MultiHeadAttention, off: list[int]) -> Any:
-    kept = torch.ones(attention.heads, 1)
-    kept[off] = 0
+def silencer(attention: MultiHeadAttention, off: list[tuple[int, int]], rows: int) -> Any:
+    kept = torch.ones(rows, 1, attention.heads, 1)
+    for row, head in off:
+        kept[row, 0, head] = 0
 
     def silence(_: Any, given: tuple[Tensor]) -> tuple[Tensor]:
         x = given[0].unflatten(-1, (attention.heads, -1))

@@ -10,6 +10,8 @@ import traitlets
 
 from manyheads.errors import ManyheadsError
 from manyheads.inspection.api import Inspection
+from manyheads.inspection.bundle import Bundle
+from manyheads.inspection.comparison import second_bundle
 from manyheads.inspection.live import Live
 from manyheads.inspection.singlefile import script, style
 from manyheads.inspection.switches import Head
@@ -24,9 +26,10 @@ class Inspector(anywidget.AnyWidget):
     _css = style()
     header = traitlets.Dict().tag(sync=True)
     planes = traitlets.Dict().tag(sync=True)
+    other = traitlets.Dict(allow_none=True).tag(sync=True)
 
-    def __init__(self, inspection: Inspection) -> None:
-        super().__init__()
+    def __init__(self, inspection: Inspection, second: Inspection | None = None) -> None:
+        super().__init__(other=None if second is None else as_bytes(second_bundle(second)))
         self.live = Live(inspection.translator)
         self.show(self.live.add(inspection, inspection.source.text))
         self.on_msg(self.hear)
@@ -41,14 +44,18 @@ class Inspector(anywidget.AnyWidget):
         try:
             self.answer(**message)
         except ManyheadsError as error:
-            self.send({"type": "refused", "error": error.message, "hint": error.hint})
+            plane = {"plane": message["name"], "number": message["number"]} if message["type"] == "plane" else {}
+            self.send({"type": "refused", "error": error.message, "hint": error.hint, **plane})
 
     def answer(self, type: str, **question: Any) -> None:  # noqa: A002
-        """The questions of the page; a plane is never asked for, as all of them are here."""
+        """The questions of the page. It has the planes of what it shows; those of an earlier answer are asked for."""
         match type:
             case "inspect":
                 off = [Head(**head) for head in question.pop("off", [])]
                 self.show(self.live.inspect(off=off, **question))
+            case "plane":
+                number, name = question["number"], question["name"]
+                self.send({"type": "plane", "number": number, "name": name}, [self.live.plane(number, name)])
             case "importance":
                 number = question["number"]
                 self.send({"type": "importance", "number": number, "heads": self.live.importance(number)})
@@ -56,3 +63,7 @@ class Inspector(anywidget.AnyWidget):
                 number, method = question["number"], question["method"]
                 found = self.live.attribution(number, method)
                 self.send({"type": "attribution", "number": number, "found": found})
+
+
+def as_bytes(bundle: Bundle) -> dict[str, Any]:
+    return {"header": bundle.header, "planes": {name: plane.tobytes() for name, plane in bundle.planes.items()}}

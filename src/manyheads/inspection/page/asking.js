@@ -77,7 +77,7 @@ export function openAsking(model, changed) {
       const found = { ...asking.attributions.found, [message.found.method]: message.found };
       set({ attributions: { ...asking.attributions, found }, busy: false }, true);
     }
-    if (message.type !== "refused") return;
+    if (message.type !== "refused" || (message.plane && message.number !== model.get("header").number)) return;
     set({ ...answered, refusal: { place, sentence: sentenceOf(message) }, busy: false }, true);
   };
   model.on("change:header", answer);

@@ -9,11 +9,11 @@ import { VIEWS } from "./selection.js";
 
 const LONG = 240; // letters of both texts, above which they are set small
 const HIDDEN = "Begin and end are hidden: what the others have was made to add up to 1 again, row by row.";
-const SINGLE = "Queries and keys belong to pieces, all of them: here nothing is merged or hidden.";
+const SINGLE = "Vectors belong to pieces, all of them: here nothing is merged or hidden.";
 const TITLES = {
   align: "Translate and align", lines: "Lines", matrix: "Matrix", map: "Model map", steps: "Decoding steps",
   beam: "Beam tree", lens: "Layer lens", switches: "Head switchboard", attribution: "Attribution",
-  inside: "Query and key", pieces: "Text to pieces", tables: "Text form",
+  inside: "Query and key", flow: "Flow", compare: "Compare", pieces: "Text to pieces", tables: "Text form",
 };
 const WHOLE = ["switches", "lens", "pieces", "attribution"]; // views that neither merge nor hide
 const MOST_NAMED = 3; // heads that are off, above which they are only counted
@@ -46,13 +46,15 @@ function withoutHeads(off) {
 export function tabsOf(shared) {
   const tabs = VIEWS.map((view) =>
     h("button", { type: "button", role: "tab", click: () => shared.choose({ view }) }, TITLES[view]));
+  tabs[VIEWS.indexOf("compare")].hidden = !shared.other.possible && shared.state.view !== "compare";
   const step = (event) => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!by) return;
     event.preventDefault();
-    const next = (VIEWS.indexOf(shared.state.view) + by + VIEWS.length) % VIEWS.length;
+    const seen = [...VIEWS.keys()].filter((n) => !tabs[n].hidden);
+    const next = seen[(seen.indexOf(VIEWS.indexOf(shared.state.view)) + by + seen.length) % seen.length];
     shared.choose({ view: VIEWS[next] });
-    event.currentTarget.children[next].focus();
+    tabs[next].focus();
   };
   return h("div", { role: "tablist", "aria-label": "Views", keydown: step }, tabs);
 }
@@ -72,7 +74,7 @@ export function showSettings(element, shared) {
 
 // What the reader must know about the numbers that are shown.
 export function showNotes(element, { header, state }) {
-  const inside = state.view === "inside";
+  const inside = state.view === "inside" || state.view === "flow";
   const notes = [
     state.hide && !inside && !WHOLE.includes(state.view) ? HIDDEN : null,
     (state.words || state.hide) && inside ? SINGLE : null,

@@ -1,6 +1,6 @@
 // The inspector: render({ model, el }) draws it into an element and returns what takes it away again.
 //
-// The model is that of anywidget: get("header"), get("planes"), on, off, send. One selection is shared by all views;
+// The model is that of anywidget: get("header"), get("planes"), get("other"), on, off, send. One selection is shared by all views;
 // each view is {element, update, resize, repaint, table, picture}. A host that can answer questions (header.live, or no
 // header yet) also has a box to type in, which stays while answers come and go.
 
@@ -11,14 +11,17 @@ import { attributionView } from "./attribution.js";
 import { beamView } from "./beam.js";
 import { askBox } from "./box.js";
 import { coloursFor } from "./colour.js";
+import { compareView } from "./compare.js";
 import { active, focusNamed, h, nameOf } from "./dom.js";
 import { actionsOf, markTab, showNotes, showSettings, tabsOf, titleOf } from "./frame.js";
+import { flowView } from "./flow.js";
 import { insideView } from "./inside.js";
-import { asked } from "./keys.js";
+import { asked, keepPlain } from "./keys.js";
 import { lensView } from "./lens.js";
 import { linesView } from "./lines.js";
 import { mapView } from "./map.js";
 import { matrixView } from "./matrix.js";
+import { openOther } from "./other.js";
 import { piecesView } from "./pieces.js";
 import { openPlanes } from "./planes.js";
 import { changed, firstSelection, fromAddress, isStep, toAddress } from "./selection.js";
@@ -28,19 +31,19 @@ import { tablesView } from "./tables.js";
 
 const MAKERS = {
   align: alignView, lines: linesView, matrix: matrixView, map: mapView, steps: stepsView, beam: beamView,
-  lens: lensView, switches: switchesView, attribution: attributionView, inside: insideView,
-  pieces: piecesView, tables: tablesView,
+  lens: lensView, switches: switchesView, attribution: attributionView, inside: insideView, flow: flowView,
+  compare: compareView, pieces: piecesView, tables: tablesView,
 };
 
 // One answer, drawn into `body`: {show, recall, remove}. What is looked at comes from the address and goes back there.
-function draw({ model, el, body, place, asking }) {
+function draw({ model, el, body, place, asking, other }) {
   const header = model.get("header");
   const { planes, close } = openPlanes(model);
   const first = firstSelection(header);
   const night = matchMedia("(prefers-color-scheme: dark)");
   const live = h("p", { class: "live", "aria-live": "polite" });
   const shared = {
-    header, planes, el, asking,
+    header, planes, el, asking, other,
     state: fromAddress(place.read(), header),
     colours: coloursFor(night.matches ? "dark" : "light"),
     say: (text) => (live.textContent = text),
@@ -121,6 +124,7 @@ const inspector = {
     const body = h("div", { class: "found" });
     const asking = !header() || header().live ? openAsking(model, tell) : null;
     const box = asking && askBox(asking, model.get("example"), ask);
+    const other = openOther(model, asking, () => drawn && drawn.show());
     let drawn = null;
     el.classList.add("manyheads-inspector");
     el.replaceChildren(...(box ? [box.element] : []), body);
@@ -141,7 +145,7 @@ const inspector = {
       const used = body.contains(active(el)) ? nameOf(active(el)) : null;
       body.style.setProperty("min-height", `${body.offsetHeight}px`);
       if (drawn) drawn.remove();
-      drawn = draw({ model, el, body, place, asking });
+      drawn = draw({ model, el, body, place, asking, other });
       await drawn.show();
       body.style.removeProperty("min-height");
       if (used && !el.contains(active(el))) focusNamed(body, used);
@@ -156,16 +160,19 @@ const inspector = {
       } else if (drawn) drawn.recall();
     }
 
+    el.addEventListener("keydown", keepPlain);
     model.on("change:header", renew);
     place.listen(recall);
     if (box) box.update(header());
     if (header()) renew();
     else recall();
     return () => {
+      el.removeEventListener("keydown", keepPlain);
       model.off("change:header", renew);
       place.close();
       if (asking) asking.close();
       if (drawn) drawn.remove();
+      other.close();
       el.replaceChildren();
     };
   },

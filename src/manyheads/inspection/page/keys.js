@@ -12,7 +12,7 @@ const HELP = [
   ["b", "hide begin and end"],
   ["+ − 0", "zoom of the matrix"],
   ["l", "lines of a head of the map"],
-  ["space", "play the steps, turn a switch"],
+  ["space", "play, turn a switch"],
   ["Enter", "keep the word that is lit"],
   ["Esc", "let go"],
   ["?", "these keys"],
@@ -21,6 +21,12 @@ const HELP = [
 export function keyHelp() {
   const items = HELP.map(([key, what]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)));
   return h("dl", { class: "keys", hidden: true }, items);
+}
+
+// A key without Ctrl, Alt or Meta goes no further than the inspector: in a notebook a plain letter cuts a cell, and an
+// arrow leaves it.
+export function keepPlain(event) {
+  if (!event.ctrlKey && !event.altKey && !event.metaKey) event.stopPropagation();
 }
 
 // The change that a key asks for; null where it asks for none.
@@ -41,7 +47,7 @@ function stepped(what, by, state, header) {
   const now = changed(state, links, header);
   const round = (n, count) => (n + by + count) % count;
   if (what === "layer") return { ...links, layer: round(now.layer, header.model.layers[now.kind]) };
-  if (state.view === "inside") return { head: round(state.head || 0, header.model.heads) };
+  if (state.view === "inside" || state.view === "flow") return { head: round(state.head || 0, header.model.heads) };
   const next = round(state.head === null ? 0 : state.head + 1, header.model.heads + 1);
   return { ...links, head: next === 0 ? null : next - 1 };
 }

@@ -3,30 +3,32 @@
 
 const READERS = { f16: halves, f32: (buffer) => new Float32Array(buffer), u8: shares };
 
-// `await planes(name)` is {data, shape, block}, or null where the header says that there is none.
-export function openPlanes(model) {
-  const header = model.get("header");
+// `await planes(name)` is {data, shape, block}, or null where the header says that there is none. Of an earlier answer,
+// which is compared with the last, it is also null once nobody has it any longer.
+export function openPlanes(model, header = model.get("header"), here = model.get("planes") || {}) {
   const read = new Map();
   const wanted = new Map();
   const arrive = (message, buffers) => {
-    if (!message || message.type !== "plane" || !wanted.has(message.name)) return;
-    wanted.get(message.name)(buffers[0]);
-    wanted.delete(message.name);
+    const gone = message && message.type === "refused" && header !== model.get("header");
+    const name = message && (gone ? message.plane : message.type === "plane" && message.name);
+    if (!wanted.has(name) || message.number !== header.number) return;
+    wanted.get(name)(gone ? null : buffers[0]);
+    wanted.delete(name);
   };
   if (model.on) model.on("msg:custom", arrive);
 
   const fetched = (name) => {
-    const here = (model.get("planes") || {})[name];
-    if (here !== undefined) return Promise.resolve(here);
+    if (here[name] !== undefined) return Promise.resolve(here[name]);
     return new Promise((resolve) => {
       wanted.set(name, resolve);
-      model.send({ type: "plane", name });
+      model.send({ type: "plane", name, number: header.number });
     });
   };
   const planes = (name) => {
     const stored = header.planes[name];
     if (!stored) return Promise.resolve(null);
-    if (!read.has(name)) read.set(name, fetched(name).then((raw) => ({ ...stored, data: decode(raw, stored.type) })));
+    const made = (raw) => raw && { ...stored, data: decode(raw, stored.type) };
+    if (!read.has(name)) read.set(name, fetched(name).then(made));
     return read.get(name);
   };
   const close = () => model.off && model.off("msg:custom", arrive);

@@ -3,13 +3,15 @@
 // Places are those of pieces, whatever is shown: a word is selected when one of its pieces is. A key of the encoder or
 // the decoder lies on the same side as its query; it is the `other`.
 
+import { STAGES } from "./flowstages.js";
 import { FORMS } from "./forms.js";
 import { MEASURES, ORDERS } from "./measures.js";
 import { METHODS } from "./methods.js";
 import { KINDS } from "./weights.js";
 
 export const VIEWS = [
-  "align", "lines", "matrix", "map", "steps", "beam", "lens", "switches", "attribution", "inside", "pieces", "tables",
+  "align", "lines", "matrix", "map", "steps", "beam", "lens", "switches", "attribution", "inside", "flow", "compare",
+  "pieces", "tables",
 ];
 const LINKS = ["best", "all", "head", "attribution"];
 export const POWERS = [1, 2, 3, 0]; // the root that is taken of a weight before it is a colour; 0 is its logarithm
@@ -19,12 +21,12 @@ const LETTERS = {
   view: "v", kind: "k", layer: "l", head: "h", source: "s", target: "t", other: "o",
   words: "w", hide: "x", power: "p", links: "a",
   three: "all", below: "e", heads: "on", most: "n", measure: "m", order: "r",
-  node: "b", pruned: "pr", form: "f", method: "q", over: "u",
+  node: "b", pruned: "pr", form: "f", method: "q", over: "u", stage: "g",
 };
 // What the back button undoes.
 const STEPS = [
   "view", "kind", "layer", "head", "words", "hide", "links", "three", "below", "heads", "measure", "order",
-  "pruned", "form", "method", "over",
+  "pruned", "form", "method", "over", "stage",
 ];
 
 export function firstSelection(header) {
@@ -52,6 +54,7 @@ export function firstSelection(header) {
     form: "alignment",
     method: "value-zeroing", // of attribution, and what is owed to
     over: "source",
+    stage: null, // of the walk through the model; null: where it begins
   };
 }
 
@@ -103,6 +106,7 @@ export function fromAddress(text, header) {
     form,
     method: read("method", Object.keys(METHODS)),
     over: read("over", ["source", "target"]),
+    stage: read("stage", STAGES),
   };
 }
 

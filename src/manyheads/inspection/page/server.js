@@ -15,13 +15,13 @@ export function fromServer(example) {
     turns.set(type, new AbortController());
     return turns.get(type).signal;
   };
-  const ask = async (type, path, question, read) => {
+  const ask = async (type, path, question, read, about = {}) => {
     try {
       const answer = await fetch(path, asRequest(question, type === "plane" ? undefined : turnOf(type)));
       if (answer.ok) read(await (type === "plane" ? answer.arrayBuffer() : answer.json()));
-      else tell("msg:custom", { type: "refused", ...(await answer.json()) }, []);
+      else tell("msg:custom", { type: "refused", ...about, ...(await answer.json()) }, []);
     } catch (error) {
-      if (error.name !== "AbortError") tell("msg:custom", { type: "refused", ...UNREACHABLE }, []);
+      if (error.name !== "AbortError") tell("msg:custom", { type: "refused", ...about, ...UNREACHABLE }, []);
     }
   };
   const acts = {
@@ -35,13 +35,10 @@ export function fromServer(example) {
     importance: ({ number }) => ask("importance", `/api/importance/${number}`, {}, (heads) => {
       tell("msg:custom", { type: "importance", number, heads }, []);
     }),
-    // Planes have the same names in all answers: one that comes too late is not that of the answer on the screen.
-    plane: ({ name }) => {
-      const { number } = held.header;
-      return ask("plane", `/api/planes/${number}/${encodeURI(name)}`, null, (bytes) => {
-        if (number === held.header.number) tell("msg:custom", { type: "plane", name }, [bytes]);
-      });
-    },
+    // Planes have the same names in all answers: the number says whose they are.
+    plane: ({ name, number }) => ask("plane", `/api/planes/${number}/${encodeURI(name)}`, null, (bytes) => {
+      tell("msg:custom", { type: "plane", name, number }, [bytes]);
+    }, { plane: name, number }),
   };
 
   return {

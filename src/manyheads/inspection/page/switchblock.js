@@ -55,7 +55,7 @@ function headSwitch(one, { off, ranking, colours, live }, toggle, say) {
   return element;
 }
 
-function stepIn(rows, event) {
+export function stepIn(rows, event) {
   const by = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
   const at = rows.findIndex((row) => row.includes(event.target));
   if (!by || at < 0) return;

@@ -3,6 +3,7 @@
 import { button } from "./controls.js";
 import { compared } from "./diff.js";
 import { active, focusNamed, h, nameOf, replace } from "./dom.js";
+import { fact } from "./facts.js";
 import { signed } from "./numbers.js";
 import { rankLegend, rankLists, ranksOf } from "./ranking.js";
 import { sameHead, switchBlock } from "./switchblock.js";
@@ -103,10 +104,6 @@ export function switchesView(shared) {
 function sayOff(off) {
   if (!off.length) return "All heads are on";
   return `Without ${off.length === 1 ? "1 head" : `${off.length} heads`}`;
-}
-
-function fact(name, value, more = null) {
-  return h("div", {}, h("dt", {}, name), h("dd", {}, value, more ? h("small", {}, ` ${more}`) : null));
 }
 
 function likelier(change) {

@@ -1,0 +1,7 @@
+// A number with its name, in a list of them.
+
+import { h } from "./dom.js";
+
+export function fact(name, value, more = null) {
+  return h("div", {}, h("dt", {}, name), h("dd", {}, value, more ? h("small", {}, ` ${more}`) : null));
+}

@@ -1,0 +1,192 @@
+// What a stage shows: rows of strips, bars and pieces with their numbers. The screen, the table and the picture for a
+// file are made of the same rows.
+//
+//   {type: "strip", label, values, norm, of}     the first numbers of a vector of `of`, and its length
+//   {type: "sign", text}                         what is done between two strips
+//   {type: "bars", items: [{text, share, told, value, masked, chosen}]}
+//   {type: "pieces", items: [{text, id, chosen, row}]}
+
+import { exact, percent, signed } from "./numbers.js";
+
+export const CELLS = 16;
+const MOST_KEYS = 24;
+const MOST_MIXED = 6;
+
+// walk: what `walkAt` in flow.js gathers: part(name, side, row) is {norm, values} of one word at one part.
+export function rowsOfStage(stage, walk) {
+  return MAKERS_OF_ROWS[stage.name](stage, walk);
+}
+
+const MAKERS_OF_ROWS = {
+  pieces: (stage, { pieces, row }) => [piecesRow(pieces[stage.side].slice(0, stage.side === "source" ? undefined : -1), row, 0)],
+  vectors: (_, { part, width }) => [
+    vectorRow("E[piece]", part("words"), width), sign(`× √${width}`), vectorRow("x", part("scaled"), width)],
+  position: (_, { part, width }) => [
+    vectorRow("x", part("scaled"), width), sign("+"), vectorRow("p", part("position"), width), sign("="),
+    vectorRow("x + p", part("embedded"), width)],
+  norm: (stage, walk) => evenRows(stage, walk),
+  before: (stage, walk) => evenRows(stage, walk),
+  project: projectRows,
+  scores: (_, { found, keyPieces, key }) => [
+    headStrip("q", found.q), sign("· each k"), scoreBars(found, keyPieces, key)],
+  softmax: (_, { found, keyPieces, key }) => [scoreBars(found, keyPieces, key), sign("softmax"), weightBars(found, keyPieces, key)],
+  mix: mixRows,
+  join: joinRows,
+  add: addRows,
+  hidden: hiddenRows,
+  back: (stage, { part, width, hidden }) => [
+    vectorRow("h", part(`${at(stage)}hidden`), hidden), sign("W₂ ·"), vectorRow("y", part(`${at(stage)}y`), width)],
+  onto: addRows,
+  last: (_, { part, width }) => [vectorRow("x", part("last/x"), width), sign("norm"), vectorRow("x", part("last/normed"), width)],
+  logits: (stage, walk) => [
+    vectorRow("x", endOf(walk), walk.width), sign("· each E[piece]"), candidateBars(walk, (one) => one.log_probability + walk.logSum, signed)],
+  choice: (stage, walk) => [candidateBars(walk, (one) => Math.exp(one.log_probability), exact)],
+  word: (stage, { pieces, piece, step }) => [
+    piecesRow(pieces.target.slice(0, piece + 1), piece, 1),
+    sign(`probability ${exact(Math.exp(step.log_probability))}${step.rank ? `, rank ${step.rank + 1}` : ", the likeliest"}`)],
+};
+
+// ── parts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+function at({ layer, sublayer }) {
+  return `${layer}/${sublayer}/`;
+}
+
+function sign(text) {
+  return { type: "sign", text };
+}
+
+function vectorRow(label, { norm, values }, of, more = {}) {
+  return { type: "strip", label, values: values.slice(0, of), norm, of, ...more };
+}
+
+function headStrip(label, vector, more = {}) {
+  const norm = Math.hypot(...vector);
+  return { type: "strip", label, values: [...vector.slice(0, CELLS)], norm, of: vector.length, ...more };
+}
+
+// A click on the nth follows row n − first.
+function piecesRow(side, chosen, first) {
+  return { type: "pieces", items: side.map(({ text, id }, n) => ({ text, id, chosen: n === chosen, row: n - first })) };
+}
+
+// What a sublayer reads: a pre-norm stands before it.
+function readBy(stage, { part, pre }) {
+  return part(`${at(stage)}${pre ? "normed" : "x"}`);
+}
+
+// What the logits are made of.
+function endOf({ part, pre, layers }) {
+  return part(pre ? "last/normed" : `${layers.decoder - 1}/feedforward/normed`);
+}
+
+// What the decoder reads of a source piece; null where each layer reads another one.
+export function memoryOf({ part, pre, layers, sameDepth }, row) {
+  if (sameDepth) return null;
+  return part(pre ? "last/normed" : `${layers.encoder - 1}/feedforward/normed`, "source", row);
+}
+
+function evenRows(stage, { part, width }) {
+  return [vectorRow("x", part(`${at(stage)}x`), width), sign("norm"), vectorRow("x", part(`${at(stage)}normed`), width)];
+}
+
+function projectRows(stage, walk) {
+  const { found, head, key, keyPieces, width, queryPiece } = walk;
+  const chosen = found.keys[key];
+  const cross = stage.kind === "cross";
+  const memory = cross ? memoryOf(walk, key) : null;
+  const about = keyPieces[key].text;
+  return [
+    vectorRow("x", readBy(stage, walk), width, { about: queryPiece }),
+    memory ? vectorRow("m", memory, width, { about }) : null,
+    sign(`W_q, W_k, W_v of head ${head}`),
+    headStrip("q", found.q, { about: queryPiece, group: "q" }),
+    headStrip("k", chosen.key, { about, group: "k" }),
+    headStrip("v", chosen.value, { about, group: "v" }),
+  ].filter(Boolean);
+}
+
+function scoreBars({ keys }, pieces, chosen) {
+  const most = Math.max(1e-9, ...keys.filter((key) => !key.masked).map((key) => Math.abs(key.score)));
+  const items = keys.map((key) => ({
+    text: pieces[key.n].text, share: key.masked ? 0 : key.score / most, value: key.score, masked: key.masked,
+    told: key.masked ? "masked" : signed(key.score), chosen: key.n === chosen,
+  }));
+  return barsRow("score", items);
+}
+
+function weightBars({ keys }, pieces, chosen) {
+  return barsRow("weight", keys.map((key) => ({
+    text: pieces[key.n].text, share: key.weight, value: key.weight, masked: key.masked,
+    told: key.masked ? "0, masked" : exact(key.weight), chosen: key.n === chosen,
+  })));
+}
+
+// Of very many the heaviest are shown, in their order, and the rest is counted.
+function barsRow(label, items) {
+  if (items.length <= MOST_KEYS) return { type: "bars", label, items };
+  const ranked = [...items.keys()].sort((a, b) => Math.abs(items[b].share) - Math.abs(items[a].share));
+  const kept = new Set(ranked.slice(0, MOST_KEYS));
+  return { type: "bars", label, items: items.filter((one, n) => kept.has(n) || one.chosen), rest: items.length - MOST_KEYS };
+}
+
+function mixRows(stage, { found, keyPieces, head, off }) {
+  const ranked = [...found.keys].sort((a, b) => b.weight - a.weight).slice(0, MOST_MIXED);
+  const rest = found.keys.length - ranked.length;
+  const share = ranked.reduce((sum, key) => sum + key.weight, 0);
+  const rows = ranked.map((key) => headStrip(
+    `${exact(key.weight)} ×`, key.value.map((value) => key.weight * value), { about: keyPieces[key.n].text }));
+  const others = rest > 0 ? [sign(`+ ${rest} more, ${percent(1 - share)} of the weight`)] : [];
+  const silent = off ? [sign("this head is off: 0 is handed on instead")] : [];
+  return [...rows, ...others, sign("Σ"), headStrip(`head ${head}`, found.output, { group: "sum" }), ...silent];
+}
+
+function joinRows(stage, { all, head, part, width, offHeads }) {
+  const strips = all.map((found, n) => headStrip(`head ${n}`, offHeads.includes(n) ? found.output.map(() => 0) : found.output, {
+    chosen: n === head, note: offHeads.includes(n) ? "off" : "",
+  }));
+  return [...strips, sign("W_O ·"), vectorRow("y", part(`${at(stage)}y`), width, { group: "y" })];
+}
+
+function addRows(stage, { part, width, pre }) {
+  const rows = [
+    vectorRow("x", part(`${at(stage)}x`), width), sign("+"), vectorRow("y", part(`${at(stage)}y`), width), sign("="),
+    vectorRow("x + y", part(`${at(stage)}sum`), width),
+  ];
+  return pre ? rows : [...rows, sign("norm"), vectorRow("x", part(`${at(stage)}normed`), width, { group: "normed" })];
+}
+
+function hiddenRows(stage, walk) {
+  const { part, width, hidden, activation } = walk;
+  const gated = activation === "swiglu";
+  const active = part(`${at(stage)}active`).norm;
+  return [
+    vectorRow("x", readBy(stage, walk), width, { group: "x" }), sign(gated ? "W₁ · and W₃ ·" : "W₁ ·"),
+    vectorRow(gated ? "W₁·x" : "before", part(`${at(stage)}up`), hidden),
+    gated ? vectorRow("W₃·x", part(`${at(stage)}gate`), hidden) : null,
+    sign(activation),
+    vectorRow("h", part(`${at(stage)}hidden`), hidden, { note: `${active.toLocaleString("en")} of ${hidden.toLocaleString("en")} are not 0` }),
+  ].filter(Boolean);
+}
+
+function candidateBars({ step, written }, value, told) {
+  const values = step.candidates.map(value);
+  const [least, most] = [Math.min(0, ...values), Math.max(1e-9, ...values)];
+  return barsRow("", step.candidates.map((one, n) => ({
+    text: one.text, value: values[n], share: (values[n] - least) / (most - least), told: told(values[n]), masked: false,
+    chosen: one.id === written,
+  })));
+}
+
+// ── what all words have at this stage ───────────────────────────────────────────────────────────────────────────────
+
+// The name of the part that a stage hands on; null where it is no vector of the model's width.
+export function handedOn(stage, pre) {
+  const within = stage.layer === null ? "" : at(stage);
+  const last = pre ? "sum" : "normed";
+  const names = {
+    vectors: "scaled", position: "embedded", norm: `${within}normed`, before: `${within}normed`, join: `${within}y`,
+    add: `${within}${last}`, hidden: `${within}hidden`, back: `${within}y`, onto: `${within}${last}`, last: "last/normed",
+  };
+  return names[stage.name] || null;
+}

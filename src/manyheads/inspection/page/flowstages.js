@@ -1,0 +1,50 @@
+// The stages of the walk, in the order of the computation, for the options of this model.
+//
+// A stage is {name, kind, layer, side, sublayer, box}. Its name, kind and layer find it; a box of the figure holds the
+// stages of one sublayer.
+
+export const STAGES = [
+  "pieces", "vectors", "position",
+  "norm", "project", "scores", "softmax", "mix", "join", "add",
+  "before", "hidden", "back", "onto",
+  "last", "logits", "choice", "word",
+];
+const NOT_ADDED = ["rotary", "none"];
+
+export function stagesOf({ model }) {
+  const { layers, options } = model;
+  const pre = options.norm === "pre";
+  const begin = ["pieces", "vectors", ...(NOT_ADDED.includes(options.positions) ? [] : ["position"])];
+  const attend = [...(pre ? ["norm"] : []), "project", "scores", "softmax", "mix", "join", "add"];
+  const feed = [...(pre ? ["before"] : []), "hidden", "back", "onto"];
+  const last = pre ? ["last"] : [];
+  const alone = (names, kind) => names.map((name) => stageOf(name, kind, null, null, `${kind} ${name}`));
+  const within = (names, kind, layer, sublayer) =>
+    names.map((name) => stageOf(name, kind, layer, sublayer, `${kind} ${layer} ${sublayer}`));
+  const blocks = (kind, count) => [...Array(count).keys()].flatMap((layer) => [
+    ...within(attend, kind, layer, "attention"),
+    ...(kind === "decoder" ? within(attend, "cross", layer, "cross") : []),
+    ...within(feed, kind, layer, "feedforward"),
+  ]);
+  return [
+    ...alone(begin, "encoder"), ...blocks("encoder", layers.encoder), ...alone(last, "encoder"),
+    ...alone(begin, "decoder"), ...blocks("decoder", layers.decoder), ...alone(last, "decoder"),
+    ...alone(["logits", "choice", "word"], "decoder"),
+  ];
+}
+
+function stageOf(name, kind, layer, sublayer, box) {
+  return { name, kind, layer, side: kind === "encoder" ? "source" : "target", sublayer, box };
+}
+
+// Where the selection stands. It may come from another view, which knows no stages: then the nearest one is taken.
+export function placeOf(stages, { stage, kind, layer }) {
+  const side = kind === "encoder" ? "source" : "target";
+  const tries = [
+    (one) => one.name === stage && one.kind === kind && (one.layer === null || one.layer === layer),
+    (one) => one.name === stage && one.side === side && (one.layer === null || one.layer === layer),
+    (one) => one.name === stage,
+  ];
+  const found = tries.map((test) => stages.findIndex(test)).find((n) => n >= 0);
+  return found === undefined ? 0 : found;
+}
