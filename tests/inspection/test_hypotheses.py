@@ -40,12 +40,18 @@ def test_a_log_of_the_whole_search_scores_as_targets_are_scored(translator, foun
     np.testing.assert_allclose([node.total for node in found.beam], totals, atol=1e-4)
 
 
+def cross_of(found):
+    """The attention that alignments are read from."""
+    layer = found.attention["cross"][found.reading.layer]
+    return (layer.mean(0) if found.reading.head is None else layer[found.reading.head]).numpy()
+
+
 def test_every_look_is_that_of_a_model_that_is_made_to_write_it(translator, found):
     looks = looks_of(found)[0]
     assert looks.sum(-1) == pytest.approx(1, abs=2e-3)
     for n in range(0, len(found.beam), 9):
         alone = inspect(translator, TEXT, ids=ids_of(found, n))
-        own = alone.attention["cross"][found.reading.layer].mean(0).numpy()
+        own = cross_of(alone)
         np.testing.assert_allclose(looks[path_of(found.beam, n)], own, atol=1e-3)
         assert alone.log_probability == pytest.approx(found.beam[n].total, abs=1e-4)
 
@@ -53,7 +59,7 @@ def test_every_look_is_that_of_a_model_that_is_made_to_write_it(translator, foun
 def test_looks_are_those_without_the_heads_that_are_off(translator):
     off = [Head("decoder", 0, 1), Head("cross", 1, 2)]
     found = inspect(translator, TEXT, off=off)
-    own = found.attention["cross"][found.reading.layer].mean(0).numpy()
+    own = cross_of(found)
     np.testing.assert_allclose(looks_of(found)[0][path_of(found.beam, best_of(found))], own, atol=1e-3)
 
 

@@ -107,9 +107,12 @@ def test_rows_of_words_sum_to_one_and_are_named(found):
     assert plane.columns == ["Ein", "kleiner", "Hund", "schläft", "unter", "dem", "Tisch.", "⟨end⟩"]
     assert np.allclose(plane.weights.sum(1), 1)
     assert plane.columns[plane.weights[plane.rows.index("dog")].argmax()] == "Hund"
-    written = choose_plane(found, layer=plane.layer, head=plane.head)  # asked for by name: as any other head
-    assert written.rows == [*plane.rows[1:], "⟨end⟩"]
-    assert np.array_equal(written.weights, plane.weights)
+    read, written = (
+        choose_plane(found, pieces=True),
+        choose_plane(found, layer=plane.layer, head=plane.head, pieces=True),
+    )
+    assert written.rows[:-1] == read.rows[1:]  # asked for by name: as any other head
+    assert np.array_equal(written.weights, read.weights)
     decoder = choose_plane(found, "decoder", 1, 2, pieces=True)
     assert decoder.columns[0] == "⟨begin⟩"
     assert np.array_equal(decoder.weights, found.attention["decoder"][1][2].double().numpy())

@@ -26,7 +26,7 @@ def test_a_step_shows_what_else_could_have_been_written(look, found):
     assert page.page.locator(".candidate.written .rank").inner_text() == str(choice.rank + 1)
     assert f"{choice.entropy:.4f} nats" in page.text(".decoding .facts")
     assert f"{probabilities[0] - probabilities[1]:.4f}" in page.text(".decoding .facts")
-    assert page.said.startswith(f"step 4 of {len(found.choices)} writes ‘sleep’: {probabilities[choice.rank]:.4f}")
+    assert page.said.startswith(f"step 4 of {len(found.choices)} writes ‘is’: {probabilities[choice.rank]:.4f}")
 
 
 def test_source_words_are_lit_by_where_the_step_looked(look, found):

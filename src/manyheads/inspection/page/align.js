@@ -86,7 +86,7 @@ export function alignView(shared) {
     const tall = Math.max(grid.rows.length, grid.columns.length) > TALLEST_COLUMN;
     for (const layout of LAYOUTS) {
       stage.dataset.layout = layout;
-      if (layout === "columns" ? !tall : fits(lines.source) && fits(lines.target)) break;
+      if (layout === "columns" ? !tall && fits(stage) : fits(lines.source) && fits(lines.target)) break;
     }
     drawLinks();
   }
