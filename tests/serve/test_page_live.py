@@ -188,7 +188,7 @@ def test_another_candidate_goes_on_from_there_and_back(look, address):
     page.page.wait_for_selector(".compared:not([hidden])")
     answered(page)
     assert translation(page) == asked(address, text=TEXT, prefix="A" + small["adds"])["translation"]
-    assert page.texts(".compared del") == ["little", "sleeps"]
+    assert page.texts(".compared del") == ["little"]
     assert page.texts(".compared ins")[0] == "small"
     assert page.said.startswith("step 2 of")
     assert "now" in page.page.evaluate("document.activeElement.className")
@@ -198,7 +198,7 @@ def test_another_candidate_goes_on_from_there_and_back(look, address):
 
 
 def test_an_end_can_be_chosen_and_keys_are_enough(look):
-    page = look(f"text={urllib.parse.quote('Der Hund schläft!')}&v=steps&beam=1")
+    page = look(f"text={urllib.parse.quote('Nein, danke.')}&v=steps&beam=1")
     answered(page)
     last = page.page.locator(".steps .word").count()
     for n in range(last):
@@ -208,9 +208,10 @@ def test_an_end_can_be_chosen_and_keys_are_enough(look):
             break
     shown = page.texts(".steps .label")[:n]
     page.page.locator(".steps .now").focus()
-    page.page.keyboard.press("ArrowDown")
-    while "⟨end⟩" not in page.page.evaluate("document.activeElement.textContent"):
+    for _ in range(10):
         page.page.keyboard.press("ArrowDown")
+        if "⟨end⟩" in page.page.evaluate("document.activeElement.textContent"):
+            break
     page.page.keyboard.press("Enter")
     page.page.wait_for_selector(".compared:not([hidden])")
     answered(page)
