@@ -74,7 +74,7 @@ class Look:
         self.page.evaluate("window.copied = undefined")
         self.page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
         self.page.get_by_role("button", name="Copy CSV").click()
-        self.page.wait_for_function("window.copied !== undefined")
+        self.page.wait_for_function("() => window.copied !== undefined")
         return list(csv.reader(self.page.evaluate("window.copied").splitlines()))
 
     def saved(self, name):

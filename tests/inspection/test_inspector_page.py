@@ -425,7 +425,7 @@ def test_back_undoes_a_step(look):
     page.page.get_by_role("radio", name="encoder").check()
     page.ready()
     page.page.go_back()
-    page.page.wait_for_function("location.hash === '#v=matrix'")
+    page.page.wait_for_function("() => location.hash === '#v=matrix'")
     page.ready()
     assert page.page.locator("input[value=cross]").is_checked()
     page.page.go_back()

@@ -24,7 +24,9 @@ CELLS = (
     "import sys\nsys.modules['anywidget'] = None\ndel sys.modules['manyheads.inspection.widget']\n"
     f"inspect(model, {SECOND!r})",
 )
-ALL_READY = "document.querySelectorAll('.jp-OutputArea-output .manyheads-inspector[data-state=ready]').length === 3"
+ALL_READY = (
+    "() => document.querySelectorAll('.jp-OutputArea-output .manyheads-inspector[data-state=ready]').length === 3"
+)
 
 
 @pytest.fixture(scope="module")

@@ -54,7 +54,7 @@ def test_a_click_shows_where_that_hypothesis_looked(look, found):
     page.page.locator(f"[data-node='{other}']").click()
     page.ready()
     assert page.page.url.endswith(f"b={other}")
-    assert page.said.startswith("‘A little dog is sleeping under the table.’: step 10")
+    assert page.said.startswith("‘A small dog is sleeping under the table.’: step")
     looks, path = looks_of(found)[0], path_of(found.beam, other)
     board = page.page.locator(".looked .board")
     board.focus()

@@ -122,7 +122,7 @@ def test_lines_stay_with_their_words_when_the_window_changes(look):
     edges = "[document.querySelector('.threads path:last-child').getBBox().width, document.querySelector('.loom').clientWidth]"
     before = page.page.evaluate(edges)
     page.page.set_viewport_size({"width": 700, "height": 900})
-    page.page.wait_for_function(f"{edges}[0] !== {before[0]}")
+    page.page.wait_for_function(f"() => {edges}[0] !== {before[0]}")
     width, room = page.page.evaluate(edges)
     assert width < before[0]
     assert width < room < before[1]
