@@ -127,3 +127,14 @@ def made_up_side(letter, count, specials):
     pieces = [{"text": text, "id": 9, "start": 0, "end": 1, "word": n} for n, text in enumerate(texts)]
     words = [{"text": text, "start": 0, "end": 1, "special": n in specials} for n, text in enumerate(texts)]
     return {"text": " ".join(texts), "pieces": pieces, "words": words}
+
+
+def assert_address_holds(look, address):
+    """What is looked at is in the address, after a key there and back; and that address shows the same."""
+    first = look(address)
+    first.page.keyboard.press("w")
+    first.page.keyboard.press("w")
+    first.ready()
+    written = first.page.url.split("#")[1]
+    assert set(written.split("&")) == set(address.split("&"))
+    assert look(written).page.screenshot() == first.page.screenshot()

@@ -113,6 +113,7 @@ def test_rows_of_words_sum_to_one_and_are_named(found):
     )
     assert written.rows[:-1] == read.rows[1:]  # asked for by name: as any other head
     assert np.array_equal(written.weights, read.weights)
+    assert choose_plane(found, head=1).layer == found.reading.layer
     decoder = choose_plane(found, "decoder", 1, 2, pieces=True)
     assert decoder.columns[0] == "⟨begin⟩"
     assert np.array_equal(decoder.weights, found.attention["decoder"][1][2].double().numpy())

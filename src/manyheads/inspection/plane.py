@@ -53,8 +53,10 @@ def choose_plane(
     """The weights of a head, or the mean of a layer's. By default those that tell which words belong together."""
     layers = inspection.attention[choose("attention", kind, {name: name for name in KINDS})]
     reading, read = inspection.reading, False
-    if layer is None and head is None and kind == "cross" and reading is not None:
-        layer, head, read = reading.layer, reading.head, bool(reading.shift)
+    if layer is None and kind == "cross" and reading is not None:
+        layer = reading.layer
+        if head is None:
+            head, read = reading.head, bool(reading.shift)
     layer = len(layers) - 1 if layer is None else layer
     check_place(kind, layer, head, len(layers), len(layers[0]))
     weights = layers[layer].mean(0) if head is None else layers[layer][head]
