@@ -4,7 +4,6 @@ A word is what stands between spaces (U+0020, no other blank). What a model writ
 counted over bytes, as they will read once decoded.
 """
 
-import codecs
 from collections.abc import Iterable, Sequence
 
 __all__ = ["Units", "character_units", "letter_words", "move_units", "word_units"]
@@ -32,11 +31,15 @@ def word_units(spellings: Iterable[bytes]) -> Units:
 def character_units(spellings: Iterable[bytes]) -> Units:
     """The character of each piece: several bytes may spell one."""
     found: Units = []
-    decoder, characters = codecs.getincrementaldecoder("utf-8")(errors="replace"), 0
+    characters, begun = 0, b""
     for spelling in spellings:
-        characters += len(decoder.decode(spelling))
-        pending = bool(decoder.getstate()[0])
-        found.append(characters - (not pending) if spelling else None)
+        number = None
+        for byte in spelling:
+            more = begun + bytes([byte])
+            goes_on = begun and len(more.decode("utf-8", errors="replace")) == 1
+            characters, begun = (characters, more) if goes_on else (characters + 1, more[-1:])
+            number = characters - 1 if number is None else number
+        found.append(number)
     return found
 
 
