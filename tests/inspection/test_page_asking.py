@@ -11,7 +11,7 @@ from manyheads.inspection.bundle import make_bundle
 from manyheads.inspection.singlefile import script, style
 
 TEXT = "Ein kleiner Hund schläft unter dem Tisch."
-PLAIN = {"beam": 0, "part": 1, "target": None, "prefix": "", "ids": None, "off": [], "against": None}
+PLAIN = {"beam": 0, "part": 1, "target": None, "prefix": "", "ids": None, "off": [], "instead": "zero", "against": None}
 
 HOST = """<!doctype html><meta charset="utf-8"><style>{style}</style><div id="a"></div>
 <script type="application/json" id="data">{data}</script>
@@ -114,16 +114,17 @@ def test_switches_that_are_turned_in_one_go_are_asked_about_once(host):
 def test_a_ranking_of_another_answer_is_not_shown(host, header):
     host.page.get_by_role("tab", name="Head switchboard").click()
     host.page.get_by_role("button", name="Rank heads").click()
-    assert sent(host, 1) == {"type": "importance", "number": 7}
+    assert sent(host, 1) == {"type": "importance", "number": 7, "instead": "zero"}
     heads = [
         {"kind": kind, "layer": layer, "head": head, "change": -1.0}
         for kind, layers in header["model"]["layers"].items()
         for layer in range(layers)
         for head in range(4)
     ]
-    tell(host, {"type": "importance", "number": 6, "heads": heads})
-    assert host.page.locator(".two").count() == 0
-    tell(host, {"type": "importance", "number": 7, "heads": heads})
+    for about in ({"number": 6, "instead": "zero"}, {"number": 7, "instead": "mean"}):
+        tell(host, {"type": "importance", "heads": heads, **about})
+        assert host.page.locator(".two").count() == 0
+    tell(host, {"type": "importance", "number": 7, "instead": "zero", "heads": heads})
     assert host.page.locator(".two").count() == 1
     assert host.texts(".two .rest") == ["none"]
 

@@ -11,6 +11,7 @@ from test_trace import build
 from manyheads.inspection.api import inspect
 from manyheads.inspection.flow import CELLS, flow
 from manyheads.inspection.singlefile import single_file
+from manyheads.inspection.switches import Head
 
 HOSTILE = '</script><img src=x onerror=alert(1)> \u202eelif\u202c "quoted" <b>'
 
@@ -57,6 +58,20 @@ def test_scores_weights_and_values_are_those_of_the_head(look, found):
     output = (inside.weights[1] @ inside.v[1])[2]
     shown = strips(page)["head 1"]
     np.testing.assert_allclose(shown, [output.norm(), *output[:CELLS]], rtol=1e-4, atol=1e-5)
+
+
+def test_a_head_that_is_off_hands_on_its_mean_or_nothing(look, found, tmp_path):
+    off = [Head("cross", 2, 1)]
+    for instead, sentence in (("mean", "its mean is handed on"), ("zero", "0 is handed on")):
+        here = inspect(found.translator, found.source.text, found.translation, off=off, instead=instead)
+        here.save(tmp_path / "off.html")
+        page = look("v=flow&k=cross&l=2&h=1&g=mix&t=3", at=tmp_path / "off.html")
+        assert sentence in page.text(".rows")
+        page.go("v=flow&k=cross&l=2&h=1&g=join&t=3")
+        given = np.array(here.off_means()[0] if instead == "mean" else [0.0] * 64)
+        np.testing.assert_allclose(
+            strips(page)["head 1"], [np.linalg.norm(given), *given[:CELLS]], rtol=1e-4, atol=1e-6
+        )
 
 
 def test_logits_and_probabilities_are_those_of_the_step(look, found):

@@ -6,8 +6,9 @@ import torch
 from inspection.test_trace import SOURCE, TARGET, build, rows
 from manyheads import OptionError, Translator, inspect
 from manyheads.inspection.importance import importance
-from manyheads.inspection.switches import Head, every_head, switched_off
+from manyheads.inspection.switches import Head, every_head, head_means, switched_off
 from manyheads.inspection.trace import attentions
+from manyheads.text.tokenizer import END
 
 TEXT = "Ein kleiner Hund schläft unter dem Tisch."
 
@@ -70,6 +71,63 @@ def test_heads_that_are_off_stay_off_while_the_others_are_ranked():
     without = inspect(translator, TEXT, found.translation, off=[*off, Head("cross", 0, 0)])
     expected = without.log_probability - found.log_probability
     assert table[Head("cross", 0, 0)] == pytest.approx(expected, abs=1e-4)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("head", [Head("encoder", 1, 0), Head("decoder", 0, 3), Head("cross", 1, 2)])
+def test_a_head_that_gives_its_mean_gives_the_same_to_every_word(head):
+    """The mean of its channels, through its columns of the output weights, is a bias. With these columns 0, nothing else is left."""
+    model = build({"kv_heads": 2}).eval()
+    means = head_means(model, SOURCE, TARGET)
+    with switched_off(model, [head], means):
+        found = model(rows(SOURCE), rows(TARGET))
+        cache = model.start(model.encode(rows(SOURCE)))
+        by_steps = torch.cat([model.step(rows([token]), cache) for token in TARGET], 1)
+    attention = attentions(model)[head.kind][head.layer]
+    seen = []
+    hook = attention.output.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    with_it = model(rows(SOURCE), rows(TARGET))
+    hook.remove()
+    columns = slice(8 * head.head, 8 * head.head + 8)
+    bias = attention.output.weight[:, columns] @ seen[0][0, :, columns].mean(0)
+    attention.output.bias = torch.nn.Parameter(bias)
+    attention.output.weight[:, columns] = 0
+    expected = model(rows(SOURCE), rows(TARGET))
+    assert (found - expected).abs().max() <= 1e-5
+    assert (by_steps - expected).abs().max() <= 1e-5
+    assert (found - with_it).abs().max() > 1e-4
+
+
+def test_the_mean_of_one_row_is_that_row():
+    """What is written has one row, its end: there all heads of the decoder give their means already."""
+    translator = Translator.load("de-en", "cpu")
+    whole = inspect(translator, TEXT, ids=[END])
+    every = [head for head in every_head(translator.single) if head.kind != "encoder"]
+    assert inspect(translator, TEXT, ids=[END], off=every, instead="mean").log_probability == pytest.approx(
+        whole.log_probability, abs=1e-4
+    )
+    assert inspect(translator, TEXT, ids=[END], off=every).log_probability != pytest.approx(
+        whole.log_probability, abs=0.1
+    )
+
+
+def test_means_are_those_of_what_all_heads_write_and_stay_for_what_is_asked_later():
+    translator, off = Translator.load("de-en", "cpu"), [Head("cross", 0, 0), Head("encoder", 0, 1)]
+    whole = inspect(translator, TEXT)
+    found = inspect(translator, TEXT, off=off, instead="mean")
+    layers = attentions(translator.single)
+    for (kind, layer, head), mean in zip(off, found.off_means(), strict=True):
+        assert mean == pytest.approx(whole.whole_means()[layers[kind][layer]][head].tolist(), abs=1e-5)
+    with found.without():
+        again = inspect(translator, TEXT, found.translation)
+    assert again.log_probability == pytest.approx(found.log_probability, abs=1e-4)
+    assert importance(whole, "mean")[off[0]] == pytest.approx(
+        inspect(translator, TEXT, whole.translation, off=off[:1], instead="mean").log_probability
+        - whole.log_probability,
+        abs=1e-4,
+    )
+    with pytest.raises(OptionError, match="instead must be one of 'zero', 'mean'"):
+        inspect(translator, TEXT, instead="none")
 
 
 def test_a_prefix_is_kept():

@@ -275,6 +275,29 @@ def test_a_head_that_is_switched_off_changes_what_is_likely(look, address):
 
 
 @pytest.mark.slow
+def test_a_head_that_is_off_can_give_its_mean(look, address):
+    page = look(f"text={urllib.parse.quote(TEXT)}&v=switches")
+    answered(page)
+    whole, off = asked(address, text=TEXT), [{"kind": "cross", "layer": 0, "head": 0}]
+    page.page.get_by_role("switch", name="cross layer 0, head 0").click()
+    page.page.wait_for_selector(".outcome .compared")
+    by_nothing = number(page.text(".outcome .facts dd"))
+    page.page.get_by_role("radio", name="its mean").check()
+    page.page.wait_for_function("() => document.querySelector('header').textContent.includes('their means')")
+    answered(page)
+    forced = asked(address, text=TEXT, target=whole["translation"], off=off, instead="mean")["log_probability"]
+    by_mean = number(page.text(".outcome .facts dd"))
+    assert by_mean == pytest.approx(forced - whole["log_probability"], abs=2e-3)
+    assert by_mean != pytest.approx(by_nothing, abs=0.01)
+    page.page.get_by_role("button", name="Rank heads").click()
+    page.page.wait_for_selector(".two")
+    shown = page.page.locator(".switch[aria-label='cross layer 0, head 0']").get_attribute("title")
+    assert number(shown.split()[-1]) == pytest.approx(by_mean, abs=2e-3)
+    page.page.get_by_role("radio", name="nothing").check()
+    page.page.wait_for_function("() => !document.querySelector('.two')")
+
+
+@pytest.mark.slow
 def test_layers_and_kinds_are_switched_by_their_labels(look, address):
     page = look(f"text={urllib.parse.quote(TEXT)}&v=switches")
     answered(page)

@@ -9,6 +9,7 @@ T target pieces · S source pieces · H heads
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -28,11 +29,11 @@ from manyheads.decoding.options import Search
 from manyheads.decoding.reading import Reading
 from manyheads.decoding.translator import Translator
 from manyheads.decoding.wishes import Wishes
-from manyheads.errors import InputError, OptionError, brief
+from manyheads.errors import InputError, OptionError, brief, choose
 from manyheads.inspection.choices import Choice, read_choices
 from manyheads.inspection.sides import Side, read_side
-from manyheads.inspection.switches import Head, switched_off
-from manyheads.inspection.trace import Trace, trace
+from manyheads.inspection.switches import INSTEAD, Head, Means, head_means, switched_off
+from manyheads.inspection.trace import Trace, attentions, trace
 from manyheads.text.tokenizer import BEGIN, END
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Inspection:
     reading          which cross-attention says what belongs together, if the recipe names it
     part, parts      a long text is read in parts; this is one of them
     off              heads that the model went without
+    means            what these gave instead of nothing
     typed            the texts as they were given; of the target None, where the model has found it
     beam             every continuation that the search has weighed; none where nothing was searched for, or not by one beam
     """
@@ -73,6 +75,7 @@ class Inspection:
     off: tuple[Head, ...] = ()
     beam: tuple[Node, ...] = ()
     typed: tuple[str, str | None] = ("", None)
+    means: Means | None = None
 
     @property
     def translation(self) -> str:
@@ -82,6 +85,22 @@ class Inspection:
     def attention(self) -> Mapping[str, list[Float[Tensor, "H T S"]]]:
         """Of each kind (encoder, decoder, cross), layer by layer, the weights of every head."""
         return self.trace.weights()
+
+    def without(self) -> AbstractContextManager[None]:
+        """While this lasts, the model goes without the heads that this inspection went without."""
+        return switched_off(self.translator.single, self.off, self.means)
+
+    def off_means(self) -> list[list[float]] | None:
+        """What each head that is off gives instead of nothing."""
+        if self.means is None:
+            return None
+        layers = attentions(self.translator.single)
+        return [self.means[layers[kind][layer]][head].tolist() for kind, layer, head in self.off]
+
+    def whole_means(self) -> Means:
+        """What heads give on average to these pieces, while all are on."""
+        source, target = ([piece.id for piece in side.pieces] for side in (self.source, self.target))
+        return head_means(self.translator.single, source, target[:-1])
 
     def as_json(self) -> dict[str, Any]:
         """All weights as nested lists, [layer][head][query][key]."""
@@ -134,6 +153,7 @@ def inspect(
     *,
     prefix: str = "",
     off: Collection[Head] = (),
+    instead: str = "zero",
     part: int = 1,
     ids: Sequence[int] | None = None,
     **options: float,
@@ -142,6 +162,7 @@ def inspect(
 
     prefix    what its output begins with
     off       heads that it goes without
+    instead   what these give: "zero", or the "mean" of what they give to this sentence while all heads are on
     part      which part of a long text, counted from 1
     ids       the target piece by piece, and its end if it has one: what a search has left unfinished can be looked at, too
     options   those of a search: beam, length_penalty, …
@@ -149,15 +170,20 @@ def inspect(
     translator = Translator.of(model, "auto", "fp32")
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"an inspection needs a text to read, got {brief(text)}")
-    parts = translator.read([as_line(text)])[0]
+    parts, by_mean = translator.read([as_line(text)])[0], choose("instead", instead, INSTEAD)
     if not 1 <= part <= len(parts):
         raise OptionError(f"the text is read in {len(parts)} parts, counted from 1, got part {part}")
     source, search = parts[part - 1], translator.search(**options)
     given = checked_ids(translator, ids) if ids is not None else None if target is None else forced(translator, target)
-    with switched_off(translator.single, off):
-        written, beam = (given, ()) if given is not None else found(translator, source, search, prefix)
+
+    def write() -> tuple[list[int], tuple[Node, ...]]:
+        return (given, ()) if given is not None else found(translator, source, search, prefix)
+
+    means = head_means(translator.single, source, [BEGIN, *write()[0]][:-1]) if by_mean and off else None
+    with switched_off(translator.single, off, means):
+        written, beam = write()
         found_here = look(translator, source, written, search, given is not None, (part, len(parts)), tuple(off), beam)
-    return replace(found_here, typed=(text, target if ids is None else None))
+    return replace(found_here, typed=(text, target if ids is None else None), means=means)
 
 
 def as_line(text: str) -> str:

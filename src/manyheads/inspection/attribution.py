@@ -19,7 +19,6 @@ from jaxtyping import Float
 from manyheads.errors import choose
 from manyheads.inspection.agreement import agreement
 from manyheads.inspection.api import Inspection
-from manyheads.inspection.switches import switched_off
 from manyheads.inspection.vectors import Pair, Sides, gradient_x_input, integrated_gradients, leave_one_out
 from manyheads.inspection.zeroing import value_zeroing
 
@@ -87,7 +86,7 @@ def attribute(inspection: Inspection, method: str) -> Attribution:
         torch.tensor([piece.id for piece in side.pieces], device=device)
         for side in (inspection.source, inspection.target)
     )
-    with switched_off(model, inspection.off):
+    with inspection.without():
         sides, signed, whole, gap = chosen(Pair(model, source, target[:-1], target[1:]))
     found = {name: one.double().cpu().numpy() for name, one in zip(("source", "target"), sides, strict=True)}
     agreed = {

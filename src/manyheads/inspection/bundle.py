@@ -25,7 +25,6 @@ from manyheads.inspection.hypotheses import looks_of, search_of
 from manyheads.inspection.lens import read_layers
 from manyheads.inspection.spelling import read_spelling
 from manyheads.inspection.summaries import summaries
-from manyheads.inspection.switches import switched_off
 from manyheads.inspection.trace import KINDS, Attended
 from manyheads.modelfolder import MODEL, TOKENIZER
 from manyheads.nn.scores import DotProduct
@@ -88,6 +87,7 @@ def make_bundle(inspection: Inspection, most: int = LARGEST, *, inside: bool = T
         "part": inspection.part,
         "parts": inspection.parts,
         "off": inspection.off,
+        "means": inspection.off_means(),
         "reading": None if reading is None else asdict(reading),
         "search": searched,
         "steps": [asdict(choice) for choice in inspection.choices],
@@ -126,7 +126,7 @@ def walked(inspection: Inspection) -> tuple[Planes, dict[str, Any]]:
     """The walk through the model as two planes, (parts, tokens, 1 + CELLS), and the names of their parts."""
     model = inspection.translator.single
     source, target = ([piece.id for piece in side.pieces] for side in (inspection.source, inspection.target))
-    with switched_off(model, inspection.off):
+    with inspection.without():
         found = flow(model, source, target[:-1])
     sides = {"source": found.source, "target": found.target}
     planes = {f"flow/{side}": np.stack(list(parts.values())) for side, parts in sides.items()}

@@ -18,7 +18,6 @@ from manyheads.decoding.beamlog import FINISHED, KEPT, LEFT, path_of
 from manyheads.decoding.reading import Reading
 from manyheads.inspection.api import Inspection
 from manyheads.inspection.choices import name_pieces
-from manyheads.inspection.switches import switched_off
 from manyheads.nn import Memory, Padded
 from manyheads.text.tokenizer import BEGIN
 
@@ -87,7 +86,7 @@ def cross_weights(inspection: Inspection, written: list[list[int]], layer: int) 
     device, weights = model.words.weight.device, list[Tensor]()
     source = torch.tensor([[piece.id for piece in inspection.source.pieces]], device=device)
     target = pad([[BEGIN, *ids] for ids in written]).to(device)
-    with evaluating(model), switched_off(model, inspection.off):
+    with evaluating(model), inspection.without():
         memory, same = model.encode(source).padded(), torch.zeros(len(target), dtype=torch.long, device=device)
         layout = cast(Padded, memory.layout).select(same)
         model.states(target, Memory(tuple(state[same] for state in memory.states), layout), None, [], weights)

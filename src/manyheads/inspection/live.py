@@ -58,13 +58,15 @@ class Live:
         beam: int = 0,
         against: int | None = None,
         ids: Sequence[int] | None = None,
+        instead: str = "zero",
     ) -> dict[str, Any]:
         """The header of an answer, with its number; and how another one's output fares when these heads are off."""
         other = None if against is None else self.answer(against).inspection
         with self.alone():
             options: dict[str, Any] = {"beam": beam} if beam else {}
-            found = inspect(self.translator, text, target, prefix=prefix, off=off, part=part, ids=ids, **options)
-            held = None if other is None else {"number": against, "log_probability": log_probability(other, off)}
+            options |= {"prefix": prefix, "off": off, "instead": instead, "part": part, "ids": ids}
+            found = inspect(self.translator, text, target, **options)
+            held = None if other is None else held_against(found, other) | {"number": against}
             return self.add(found, text, held)
 
     def add(self, found: Inspection, text: str, held: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -79,11 +81,11 @@ class Live:
             raise GoneError(f"answer {number} has no plane {name!r}")
         return planes[name].tobytes()
 
-    def importance(self, number: int) -> list[dict[str, Any]]:
+    def importance(self, number: int, instead: str = "zero") -> list[dict[str, Any]]:
         """Every head, and what it does for this output; the most important first."""
         answer = self.answer(number)
         with self.alone():
-            return ranked(answer.inspection)
+            return ranked(answer.inspection, instead)
 
     def attribution(self, number: int, method: str) -> dict[str, Any]:
         """What this output owes to what was read."""
@@ -107,6 +109,11 @@ class Live:
 
     def alone(self) -> "Alone":
         return Alone(self)
+
+
+def held_against(found: Inspection, other: Inspection) -> dict[str, Any]:
+    """How likely another output is for the model that this one comes from."""
+    return {"log_probability": log_probability(other, found.off, found.means)}
 
 
 class Alone:

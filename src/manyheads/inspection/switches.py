@@ -3,22 +3,30 @@
     with switched_off(model, [Head("cross", 2, 0)]):
         …                       every pass of the model, training or decoding, goes without what that head says
 
-A head that is off adds nothing to what its attention gives: its part of the input of the output projection is 0.
+A head that is off adds nothing to what its attention gives: its part of the input of the output projection is 0. Or it
+gives the same to every word: the mean of what it gives to those of one pair, so that the others see about what they are used to.
+
+H heads · C channels of a head
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from manyheads.errors import OptionError
-from manyheads.inspection.trace import KINDS, attentions
+from manyheads.inspection.trace import KINDS, attentions, trace
 from manyheads.models.transformer import Transformer
 from manyheads.nn.multihead import MultiHeadAttention
 
-__all__ = ["Head", "each_without", "every_head", "switched_off"]
+__all__ = ["INSTEAD", "Head", "Means", "each_without", "every_head", "head_means", "switched_off"]
+
+INSTEAD = {"zero": False, "mean": True}
+"""What a head that is off gives; whether means are needed for it."""
+Means = Mapping[MultiHeadAttention, Float[Tensor, "H C"]]
 
 
 class Head(NamedTuple):
@@ -39,20 +47,35 @@ def every_head(model: Transformer) -> list[Head]:
     ]
 
 
+def head_means(model: Transformer, source: Sequence[int], target: Sequence[int]) -> Means:
+    """Of every head, the mean of what it gives to the pieces of a pair, while all heads are on."""
+    found: dict[MultiHeadAttention, Tensor] = {}
+    with ExitStack() as hooks:
+        for attention in (one for layers in attentions(model).values() for one in layers):
+
+            def note(_: Any, given: tuple[Tensor], attention: MultiHeadAttention = attention) -> None:
+                found[attention] = given[0].unflatten(-1, (attention.heads, -1)).flatten(0, -3).mean(0)
+
+            hooks.callback(attention.output.register_forward_pre_hook(note).remove)
+        trace(model, source, target)
+    return found
+
+
 @contextmanager
-def switched_off(model: Transformer, heads: Collection[Head]) -> Iterator[None]:
+def switched_off(model: Transformer, heads: Collection[Head], means: Means | None = None) -> Iterator[None]:
     """While this lasts, the model goes without these heads. Only what is not recorded or compiled notices."""
-    with each_without(model, [heads]):
+    with each_without(model, [heads], means):
         yield
 
 
 @contextmanager
-def each_without(model: Transformer, rows: Sequence[Collection[Head]]) -> Iterator[None]:
+def each_without(model: Transformer, rows: Sequence[Collection[Head]], means: Means | None = None) -> Iterator[None]:
     """While this lasts, each row of a padded batch goes without heads of its own; if there is one set, every row does."""
     layers = attentions(model)
     with ExitStack() as hooks:
         for attention, off in grouped(layers, rows):
-            hook = attention.output.register_forward_pre_hook(silencer(attention, off, len(rows)))
+            instead = None if means is None else means[attention]
+            hook = attention.output.register_forward_pre_hook(silencer(attention, off, len(rows), instead))
             hooks.callback(hook.remove)
         yield
 
@@ -69,13 +92,16 @@ def grouped(
     yield from found.items()
 
 
-def silencer(attention: MultiHeadAttention, off: list[tuple[int, int]], rows: int) -> Any:
+def silencer(
+    attention: MultiHeadAttention, off: list[tuple[int, int]], rows: int, instead: Float[Tensor, "H C"] | None
+) -> Any:
     kept = torch.ones(rows, 1, attention.heads, 1)
     for row, head in off:
         kept[row, 0, head] = 0
+    added = 0 if instead is None else (1 - kept.to(instead)) * instead
 
     def silence(_: Any, given: tuple[Tensor]) -> tuple[Tensor]:
         x = given[0].unflatten(-1, (attention.heads, -1))
-        return ((x * kept.to(x)).flatten(-2),)
+        return ((x * kept.to(x) + added).flatten(-2),)
 
     return silence

@@ -57,8 +57,7 @@ class Inspector(anywidget.AnyWidget):
                 number, name = question["number"], question["name"]
                 self.send({"type": "plane", "number": number, "name": name}, [self.live.plane(number, name)])
             case "importance":
-                number = question["number"]
-                self.send({"type": "importance", "number": number, "heads": self.live.importance(number)})
+                self.send({"type": "importance", "heads": self.live.importance(**question), **question})
             case "attribution":
                 number, method = question["number"], question["method"]
                 found = self.live.attribution(number, method)

@@ -71,10 +71,17 @@ class Ask(Question):
     target: Text | None = None
     prefix: Text = ""
     off: Annotated[list[Switch], Field(max_length=10_000)] = []
+    instead: Text = "zero"
     part: Annotated[int, Field(ge=1)] = 1
     beam: Annotated[int, Field(ge=0, le=64)] = 0
     against: int | None = None
     ids: Annotated[list[int], Field(max_length=10_000)] | None = None
+
+
+class Ranking(Question):
+    """What a head that is taken out gives instead."""
+
+    instead: Text = "zero"
 
 
 class Method(Question):
@@ -101,16 +108,15 @@ def make_app(translator: Translator) -> FastAPI:
     @app.post("/api/inspect")
     def ask(question: Ask) -> dict[str, Any]:
         off = [Head(one.kind, one.layer, one.head) for one in question.off]
-        how = (question.target, question.prefix, off, question.part, question.beam, question.against, question.ids)
-        return live.inspect(question.text, *how)
+        return live.inspect(**question.model_dump() | {"off": off})
 
     @app.get("/api/planes/{number}/{name:path}")
     def plane(number: int, name: str) -> Response:
         return Response(live.plane(number, name), media_type="application/octet-stream")
 
     @app.post("/api/importance/{number}")
-    def importance(number: int) -> list[dict[str, Any]]:
-        return live.importance(number)
+    def importance(number: int, question: Ranking) -> list[dict[str, Any]]:
+        return live.importance(number, question.instead)
 
     @app.post("/api/attribution/{number}")
     def attribution(number: int, question: Method) -> dict[str, Any]:

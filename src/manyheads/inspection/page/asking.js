@@ -1,6 +1,6 @@
 // A conversation with a live host: what is asked, what was answered, and what later answers are held against.
 //
-//   question    what was asked last: {text, beam, part, target, prefix, ids, off}
+//   question    what was asked last: {text, beam, part, target, prefix, ids, off, instead}
 //   base        the last answer with all heads on: what it is without some is held against it
 //   trail       the answers before other candidates were chosen, the way back
 //   ranking     what each head does for the base, once that was asked
@@ -50,10 +50,16 @@ export function openAsking(model, changed) {
     asking.trail = asking.trail.slice(0, -1);
     asking.ask({ target: question.target, prefix: question.prefix, ids: question.ids }, where);
   };
+  // What heads that are off give. With all of them on, nothing has to be asked again.
+  asking.give = (instead, where) => {
+    asking.ranking = null;
+    if (asking.question.off.length) asking.ask({ instead }, where);
+    else asking.prefer({ instead });
+  };
   asking.rank = (where) => {
     place = where;
     set({ refusal: null, busy: true });
-    model.send({ type: "importance", number: asking.base.number });
+    model.send({ type: "importance", number: asking.base.number, instead: asking.question.instead });
   };
 
   asking.attribute = (method, where) => {
@@ -72,7 +78,8 @@ export function openAsking(model, changed) {
   };
   const hear = (message) => {
     const ofBase = asking.base && message.number === asking.base.number;
-    if (message.type === "importance" && ofBase) set({ ranking: message.heads, busy: false }, true);
+    const asGiven = message.instead === asking.question.instead; // who chose otherwise since does not want it any more
+    if (message.type === "importance" && ofBase) set({ ranking: asGiven ? message.heads : null, busy: false }, true);
     if (message.type === "attribution" && message.number === asking.attributions.number) {
       const found = { ...asking.attributions.found, [message.found.method]: message.found };
       set({ attributions: { ...asking.attributions, found }, busy: false }, true);
@@ -92,9 +99,9 @@ export function openAsking(model, changed) {
 
 // A host may begin with an answer.
 function firstQuestion(header) {
-  if (!header) return { text: "", beam: 0, part: 1, ...PLAIN };
+  if (!header) return { text: "", beam: 0, part: 1, instead: "zero", ...PLAIN };
   const off = header.off.map(([kind, layer, head]) => ({ kind, layer, head }));
-  return { text: header.text || header.source.text, beam: 0, part: header.part, ...PLAIN, off };
+  return { text: header.text || header.source.text, beam: 0, part: header.part, ...PLAIN, off, instead: header.means ? "mean" : "zero" };
 }
 
 function sentenceOf({ error, hint }) {

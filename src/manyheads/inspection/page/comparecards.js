@@ -19,7 +19,7 @@ export function sideCards([a, b]) {
       h("div", { class: "compared" }, read[n], written[n]),
       h("dl", { class: "facts" },
         fact("model", visible(header.model.name || "without a name")),
-        header.off.length ? fact("without", without(header.off)) : null,
+        header.off.length ? fact(header.means ? "as means" : "without", without(header.off)) : null,
         header.forced ? fact("translation", "given") : null,
         fact("log-probability", signed(header.log_probability)),
         n && one.source.text === other.source.text ? fact("B − A", signed(change)) : null));

@@ -97,12 +97,15 @@ function walkView(shared) {
     if (all.some((found) => !found.keys)) return null;
     const found = one.name === "join" ? all[headNumber()] : all[0];
     const keyPieces = attends ? header[sidesOf(one.kind).keys].pieces : [];
-    const isOff = (head) => header.off.some(([kind, layer, n]) => kind === one.kind && layer === one.layer && n === head);
+    const offAt = (head) => header.off.findIndex(([kind, layer, n]) => kind === one.kind && layer === one.layer && n === head);
+    const isOff = (head) => offAt(head) >= 0;
+    const given = (head) => (header.means ? header.means[offAt(head)] : all[head].output.map(() => 0));
+    const instead = new Map(heads.filter(isOff).map((head) => [head, one.name === "join" ? given(head) : null]));
     const step = header.steps[rowOfSide("target")];
     return {
       part: reader(planes), found, all, keyPieces, step, row,
       key: found ? keyOf(one, found.keys, row) : null,
-      head: headNumber(), off: isOff(headNumber()), offHeads: heads.filter(isOff),
+      head: headNumber(), off: isOff(headNumber()), instead, means: Boolean(header.means),
       pieces: { source: header.source.pieces, target: header.target.pieces }, piece: pieceOf(one.side),
       queryPiece: labelOf(one.side, row),
       written: header.target.pieces[pieceOf("target")].id, logSum: header.flow.log_sums[rowOfSide("target")],

@@ -130,20 +130,20 @@ function barsRow(label, items) {
   return { type: "bars", label, items: items.filter((one, n) => kept.has(n) || one.chosen), rest: items.length - MOST_KEYS };
 }
 
-function mixRows(stage, { found, keyPieces, head, off }) {
+function mixRows(stage, { found, keyPieces, head, off, means }) {
   const ranked = [...found.keys].sort((a, b) => b.weight - a.weight).slice(0, MOST_MIXED);
   const rest = found.keys.length - ranked.length;
   const share = ranked.reduce((sum, key) => sum + key.weight, 0);
   const rows = ranked.map((key) => headStrip(
     `${exact(key.weight)} ×`, key.value.map((value) => key.weight * value), { about: keyPieces[key.n].text }));
   const others = rest > 0 ? [sign(`+ ${rest} more, ${percent(1 - share)} of the weight`)] : [];
-  const silent = off ? [sign("this head is off: 0 is handed on instead")] : [];
+  const silent = off ? [sign(`this head is off: ${means ? "its mean" : "0"} is handed on instead`)] : [];
   return [...rows, ...others, sign("Σ"), headStrip(`head ${head}`, found.output, { group: "sum" }), ...silent];
 }
 
-function joinRows(stage, { all, head, part, width, offHeads }) {
-  const strips = all.map((found, n) => headStrip(`head ${n}`, offHeads.includes(n) ? found.output.map(() => 0) : found.output, {
-    chosen: n === head, note: offHeads.includes(n) ? "off" : "",
+function joinRows(stage, { all, head, part, width, instead, means }) {
+  const strips = all.map((found, n) => headStrip(`head ${n}`, instead.has(n) ? instead.get(n) : found.output, {
+    chosen: n === head, note: instead.has(n) ? (means ? "off: its mean" : "off") : "",
   }));
   return [...strips, sign("W_O ·"), vectorRow("y", part(`${at(stage)}y`), width, { group: "y" })];
 }

@@ -26,7 +26,7 @@ export function titleOf(header) {
     ["perplexity per piece", Math.exp(-logProbability / steps.length).toFixed(2)],
     header.parts > 1 ? ["part", `${header.part} of ${header.parts}`] : null,
     header.forced ? ["translation", "given"] : null,
-    header.off && header.off.length ? ["without", withoutHeads(header.off)] : null,
+    header.off && header.off.length ? ["without", withoutHeads(header.off) + (header.means ? " (their means instead)" : "")] : null,
   ];
   const text = (of) => h("bdi", { dir: "auto" }, spelt(of));
   const long = header.source.text.length + header.translation.length > LONG;

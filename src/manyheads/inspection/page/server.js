@@ -32,8 +32,8 @@ export function fromServer(example) {
     attribution: ({ number, method }) => ask("attribution", `/api/attribution/${number}`, { method }, (found) => {
       tell("msg:custom", { type: "attribution", number, found }, []);
     }),
-    importance: ({ number }) => ask("importance", `/api/importance/${number}`, {}, (heads) => {
-      tell("msg:custom", { type: "importance", number, heads }, []);
+    importance: ({ number, instead }) => ask("importance", `/api/importance/${number}`, { instead }, (heads) => {
+      tell("msg:custom", { type: "importance", number, instead, heads }, []);
     }),
     // Planes have the same names in all answers: the number says whose they are.
     plane: ({ name, number }) => ask("plane", `/api/planes/${number}/${encodeURI(name)}`, null, (bytes) => {

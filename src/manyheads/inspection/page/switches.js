@@ -1,6 +1,6 @@
 // View 8, head switchboard: the model without some of its heads. What is it worth then, and what would it write?
 
-import { button } from "./controls.js";
+import { button, choice } from "./controls.js";
 import { compared } from "./diff.js";
 import { active, focusNamed, h, nameOf, replace } from "./dom.js";
 import { fact } from "./facts.js";
@@ -12,6 +12,10 @@ import { KINDS } from "./weights.js";
 
 const WAIT = 150; // milliseconds: who turns many switches is asked about once
 const HOW_TO_SWITCH = "turn one off, a whole layer by its number, or all of a kind by its name";
+const GIVES = [
+  ["zero", "nothing", "its part of the sum is 0"],
+  ["mean", "its mean", "the same to every word: the mean of what it gives to those of this sentence while all heads are on"],
+];
 const STILL = "In the page of ‘manyheads serve’ these are switches.";
 const UNRANKED = "The heads were not ranked when this page was made: it would have taken long.";
 
@@ -23,7 +27,11 @@ export function switchesView(shared) {
   const note = h("p", { class: "note" });
   const rank = button("Rank heads", () => canRank() && asking.rank("switches"), "what each does for this translation");
   const allOn = button("All on", () => off().length && turn(() => []));
-  const asks = asking ? [h("div", { class: "controls" }, allOn, rank), outcome] : [];
+  const instead = asking ? choice("A head that is off gives", GIVES, asking.question.instead, (one) => {
+    asking.give(one, "switches");
+    update();
+  }) : null;
+  const asks = asking ? [h("div", { class: "controls" }, allOn, rank, instead), outcome] : [];
   const element = h("div", { class: "switches" }, asks, boards, ranks, note);
   let blocks = [];
 
