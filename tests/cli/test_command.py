@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from manyheads import Transformer, __version__, load_recipe, recipe_names
 
@@ -110,6 +111,29 @@ sys.exit("torch" in sys.modules)
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert result.returncode == 0
     assert "Usage: manyheads" in result.stdout
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="kernels of a GPU are compiled")
+@pytest.mark.parametrize("verb", ["translate", "evaluate", "inspect"])
+def test_what_needs_no_compiler_does_not_wait_for_it(verb, tmp_path):
+    """PyTorch's compiler takes as long to import as PyTorch itself, and comes along with innocent calls."""
+    (tmp_path / "pairs.tsv").write_text("Ein Hund.\tA dog.\n", encoding="utf-8")
+    arguments = {
+        "translate": ["--input", str(tmp_path / "pairs.tsv")],
+        "evaluate": ["--data", str(tmp_path / "pairs.tsv")],
+        "inspect": ["--text", "Ein Hund.", "--html", str(tmp_path / "look.html")],
+    }
+    code = f"""
+import sys
+from manyheads.cli.main import main
+try:
+    main({[verb, "de-en", *arguments[verb]]})
+except SystemExit as stop:
+    assert not stop.code, stop.code
+sys.exit("torch._dynamo" in sys.modules)
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
 
 
 def test_version():

@@ -24,7 +24,9 @@ __all__ = ["initialise"]
 
 @torch.no_grad()
 def initialise(model: nn.Module) -> None:
-    """Set every parameter of a model built from `manyheads.nn`."""
+    """Set every parameter of a model built from `manyheads.nn`. (On the meta device there is nothing to set.)"""
+    if any(parameter.is_meta for parameter in model.parameters()):
+        return
     for module in model.modules():
         match module:
             case MultiHeadAttention() | FeedForward():

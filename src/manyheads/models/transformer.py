@@ -21,6 +21,7 @@ from manyheads.models.initialise import initialise
 from manyheads.models.parts import Embed, build_decoder, build_encoder
 from manyheads.nn import BeamCache, DecoderCache, Layout, Memory, Padded
 from manyheads.nn.checks import check_ids
+from manyheads.nn.table import Table
 
 __all__ = ["PADDING", "Transformer"]
 
@@ -40,8 +41,8 @@ class Transformer(nn.Module):
             )
         source_words, target_words = check_vocabulary(vocabulary, config.tie)
         self.config = config
-        self.words = nn.Embedding(source_words, config.width)
-        self.target_words = None if config.tie == "all" else nn.Embedding(target_words, config.width)
+        self.words = Table(source_words, config.width)
+        self.target_words = None if config.tie == "all" else Table(target_words, config.width)
         self.head = nn.Linear(config.width, target_words, bias=False) if config.tie == "none" else None
         self.embed_source, self.embed_target = Embed(config), Embed(config)
         self.encoder, self.decoder = build_encoder(config), build_decoder(config)

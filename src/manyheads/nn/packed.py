@@ -12,7 +12,6 @@ from typing import Any, cast
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn.attention.varlen import varlen_attn
 
 from manyheads.nn.attention import attend
 from manyheads.nn.checks import check_packed
@@ -23,8 +22,12 @@ from manyheads.nn.scores import DotProduct, Score, scaled_dot
 
 __all__ = ["packed_attention"]
 
-# PyTorch 2.11 runs grouped heads unasked and has no such argument; 2.13 wants to be told.
-GROUPED: dict[str, Any] = {"enable_gqa": True} if "enable_gqa" in inspect.signature(varlen_attn).parameters else {}
+if torch.cuda.is_available():
+    # It brings the compiler along, which takes as long to import as PyTorch itself: who has no GPU need not wait for that.
+    from torch.nn.attention.varlen import varlen_attn
+
+    # PyTorch 2.11 runs grouped heads unasked and has no such argument; 2.13 wants to be told.
+    GROUPED: dict[str, Any] = {"enable_gqa": True} if "enable_gqa" in inspect.signature(varlen_attn).parameters else {}
 
 
 def packed_attention(

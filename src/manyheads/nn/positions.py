@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from manyheads.errors import OptionError, TensorError
 from manyheads.nn.layout import Layout
+from manyheads.nn.table import Table
 
 __all__ = ["LearnedPositions", "SinusoidalPositions", "sinusoids"]
 
@@ -54,7 +55,7 @@ class LearnedPositions(nn.Module):
         super().__init__()
         if length < 1:
             raise OptionError(f"a table of learned positions needs at least one row, got {length}")
-        self.table = nn.Embedding(length, width)
+        self.table = Table(length, width)
 
     def forward(self, x: Float[Tensor, "*batch D"], layout: Layout) -> Float[Tensor, "*batch D"]:
         length = self.table.num_embeddings
