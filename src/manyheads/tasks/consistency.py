@@ -27,7 +27,7 @@ from manyheads.models.parts import Embed
 from manyheads.nn import Layout
 from manyheads.nn.vocabulary_loss import Terms, vocabulary_loss, vocabulary_loss_applies
 from manyheads.recipe import TrainConfig
-from manyheads.tasks.losses import divergence, fused_smoothed_loss, log_probabilities, smoothed_loss
+from manyheads.tasks.losses import divergence, log_probabilities, smoothed_loss
 from manyheads.tasks.pairs import Pairs
 from manyheads.text.tokenizer import PADDING
 
@@ -60,20 +60,18 @@ class PairLoss:
         return FusedPairLoss(self)
 
 
+@dataclass(frozen=True)
 class FusedPairLoss:
-    """The same, in a few kernels. On a GPU they begin with the states that logits are made of, and never hold a table of all logits;
-    elsewhere they are compiled, and never hold one in float32."""
+    """The same, on a GPU in a few kernels: they begin with the states that logits are made of, and never hold a table of all logits."""
 
-    def __init__(self, loss: PairLoss) -> None:
-        self.loss = loss
-        self.judge = torch.compile(partial(loss.judge, entropy=fused_smoothed_loss), dynamic=False)
+    loss: PairLoss
 
     def __call__(self, model: Any, pairs: Pairs) -> Float[Tensor, ""]:
         states = self.loss.predict(model, pairs, read=states_of)
         if vocabulary_loss_applies(states):
             how = self.loss.smoothing, self.loss.terms, PADDING
             return vocabulary_loss(states, model.output_words, pairs.labels, *how)
-        return self.judge(model.logits(states), pairs.labels)
+        return self.loss.judge(model.logits(states), pairs.labels)
 
 
 def choose_loss(config: TrainConfig) -> PairLoss:
@@ -124,27 +122,27 @@ def predict_cut(
 
 def judge_plain(
     logits: Float[Tensor, "*target W"], labels: Int[Tensor, "*target"],
-    *, smoothing: float, entropy: Callable[..., Tensor] = smoothed_loss,
+    *, smoothing: float,
 ) -> Float[Tensor, ""]:  # fmt: skip
-    return entropy(logits, labels, smoothing)
+    return smoothed_loss(logits, labels, smoothing)
 
 
 def judge_simcut(
     logits: Float[Tensor, "twice *rest W"], labels: Int[Tensor, "*target"],
-    *, smoothing: float, weight: float, entropy: Callable[..., Tensor] = smoothed_loss,
+    *, smoothing: float, weight: float,
 ) -> Float[Tensor, ""]:  # fmt: skip
     whole, with_cuts = logits.chunk(2)
     apart = divergence(log_probabilities(whole), log_probabilities(with_cuts), labels)
-    return entropy(whole, labels, smoothing) + weight * apart
+    return smoothed_loss(whole, labels, smoothing) + weight * apart
 
 
 def judge_rdrop(
     logits: Float[Tensor, "twice *rest W"], labels: Int[Tensor, "*target"],
-    *, smoothing: float, weight: float, entropy: Callable[..., Tensor] = smoothed_loss,
+    *, smoothing: float, weight: float,
 ) -> Float[Tensor, ""]:  # fmt: skip
     one, other = logits.chunk(2)
     log_p, log_q = log_probabilities(one), log_probabilities(other)
-    both = entropy(one, labels, smoothing) + entropy(other, labels, smoothing)
+    both = smoothed_loss(one, labels, smoothing) + smoothed_loss(other, labels, smoothing)
     apart = divergence(log_p, log_q, labels) + divergence(log_q, log_p, labels)
     return (both + weight * apart / 2) / 2
 

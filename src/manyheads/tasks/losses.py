@@ -10,7 +10,7 @@ from torch import Tensor
 
 from manyheads.text.tokenizer import PADDING
 
-__all__ = ["divergence", "fused_smoothed_loss", "log_probabilities", "smoothed_loss"]
+__all__ = ["divergence", "log_probabilities", "smoothed_loss"]
 
 
 def smoothed_loss(
@@ -20,22 +20,6 @@ def smoothed_loss(
     return F.cross_entropy(
         wide(logits).flatten(0, -2), labels.flatten(), ignore_index=PADDING, label_smoothing=smoothing, reduction="sum"
     )
-
-
-def fused_smoothed_loss(
-    logits: Float[Tensor, "*target W"], labels: Int[Tensor, "*target"], smoothing: float
-) -> Float[Tensor, ""]:
-    """The same, to be compiled: log Σ exp(x) − (1 − s)·x_label − s·mean(x) of every row.
-
-    Sums over rows are all there is. The label's place is found by comparing, not by gathering, whose gradient is another table
-    as large as the logits. Compiled, nothing so large is ever in float32: logits are read, and their gradient is written, in
-    the precision that the matrix product has.
-    """
-    x = wide(logits)
-    word = torch.arange(x.shape[-1], device=x.device)
-    label = torch.where(word == labels[..., None], x, 0).sum(-1)
-    loss = x.logsumexp(-1) - (1 - smoothing) * label - smoothing * x.mean(-1)
-    return loss.masked_fill(labels == PADDING, 0).sum()
 
 
 def log_probabilities(logits: Float[Tensor, "*target W"]) -> Float[Tensor, "*target W"]:
