@@ -82,7 +82,7 @@ def links_by(translator: Translator, one: Aligned, method: str) -> tuple[Link, .
 
 
 def table(translator: Translator, gold: Sequence[Aligned]) -> list[dict]:
-    config, named = translator.recipe.model, str(translator.reading())
+    config, named = translator.recipe.transformer, str(translator.reading())
     every = {str(one): one for one in every_reading(config.depth, config.heads)}
     rates = {name: read(translator, gold, name) for name in every}
     head, layer = (

@@ -162,7 +162,7 @@ def judge(curves: Mapping[str, Sequence[float]]) -> Row:
 
 
 def compare(dropout: float, recipe: Recipe, words: int, pairs: Sequence[Pairs], options: argparse.Namespace) -> Row:
-    device, model = torch.device(options.device), replace(recipe.model, dropout=dropout)
+    device, model = torch.device(options.device), replace(recipe.transformer, dropout=dropout)
     runs = {}
     for name, way in ways(dropout).items():
         runs[name] = train(way, model, recipe.train, words, pairs, device)

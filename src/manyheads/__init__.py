@@ -26,14 +26,17 @@ if TYPE_CHECKING:
     from manyheads.decoding.translation import Translation as Translation
     from manyheads.decoding.translator import Translator as Translator
     from manyheads.decoding.wishes import Wishes as Wishes
+    from manyheads.embedding.embedder import Embedder as Embedder
     from manyheads.evaluation.api import evaluate as evaluate
     from manyheads.evaluation.api import score as score
     from manyheads.evaluation.compare import compare as compare
     from manyheads.evaluation.scores import Scores as Scores
     from manyheads.inspection.api import Inspection as Inspection
     from manyheads.inspection.api import inspect as inspect
+    from manyheads.models.config import EncoderConfig as EncoderConfig
     from manyheads.models.config import TransformerConfig as TransformerConfig
     from manyheads.models.cost import transformer_cost as transformer_cost
+    from manyheads.models.encoder import TextEncoder as TextEncoder
     from manyheads.models.transformer import Transformer as Transformer
     from manyheads.nn.attention import attention as attention
     from manyheads.nn.multihead import MultiHeadAttention as MultiHeadAttention
@@ -44,8 +47,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Averaged", "Glossary", "InputError", "Inspection", "ManyheadsError", "MultiHeadAttention", "OptionError", "Recipe", "SaveError", "Scores",
-    "Search", "TensorError", "Trained", "TrainingError", "Transformer", "TransformerConfig", "Translation",
+    "Averaged", "Embedder", "EncoderConfig", "Glossary", "InputError", "Inspection", "ManyheadsError", "MultiHeadAttention", "OptionError", "Recipe", "SaveError", "Scores",
+    "Search", "TensorError", "TextEncoder", "Trained", "TrainingError", "Transformer", "TransformerConfig", "Translation",
     "Translator", "Wishes", "align", "attention", "average_models", "check_data", "clean_data", "compare", "ensemble",
     "evaluate", "find_reading", "inspect", "load_recipe", "read_glossary", "recipe_names", "score", "train", "transformer_cost",
 ]  # fmt: skip
@@ -54,10 +57,13 @@ __getattr__ = lazy(
     __name__,
     {
         "Averaged": "manyheads.training.soup",
+        "Embedder": "manyheads.embedding.embedder",
+        "EncoderConfig": "manyheads.models.config",
         "Inspection": "manyheads.inspection.api",
         "MultiHeadAttention": "manyheads.nn.multihead",
         "Scores": "manyheads.evaluation.scores",
         "Search": "manyheads.decoding.options",
+        "TextEncoder": "manyheads.models.encoder",
         "Trained": "manyheads.training.api",
         "Transformer": "manyheads.models.transformer",
         "TransformerConfig": "manyheads.models.config",

@@ -8,19 +8,20 @@ manifest.json       sizes and SHA-256 sums of these
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import tomli_w
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
-from torch import Tensor
+from torch import Tensor, nn
 
 from manyheads.errors import InputError, OptionError, nearest
+from manyheads.models.encoder import TextEncoder
 from manyheads.models.transformer import Transformer
 from manyheads.recipe import Recipe, recipe_from_text
 from manyheads.storage import read_file, write_folder
@@ -36,13 +37,17 @@ __all__ = [
     "dump_recipe",
     "dump_weights",
     "find_model",
+    "load_encoder",
     "load_model",
     "load_weights",
     "save_model",
+    "save_weights",
 ]
 
 RECIPE, TOKENIZER, MODEL = "recipe.toml", "tokenizer.json", "model.safetensors"
 SCALE = ".scale"
+
+Model = TypeVar("Model", bound=nn.Module)
 
 
 def bundled(name: str = "") -> Path:
@@ -76,6 +81,17 @@ def is_folder(path: str | Path) -> bool:
 
 def load_model(folder: str | Path) -> tuple[Transformer, Vocabulary, Recipe]:
     """Everything a Translator is made of."""
+    return load_folder(folder, "translate", lambda recipe, found: Transformer(recipe.transformer, found.sizes))
+
+
+def load_encoder(folder: str | Path) -> tuple[TextEncoder, Vocabulary, Recipe]:
+    """Everything an Embedder is made of."""
+    return load_folder(folder, "embed", lambda recipe, found: TextEncoder(recipe.encoder, found.source.size))
+
+
+def load_folder(
+    folder: str | Path, task: str, build: Callable[[Recipe, Vocabulary], Model]
+) -> tuple[Model, Vocabulary, Recipe]:
     place = find_model(folder)
     if not (place / MODEL).exists():
         raise InputError(
@@ -83,11 +99,16 @@ def load_model(folder: str | Path) -> tuple[Transformer, Vocabulary, Recipe]:
             hint="a run has one from its first validation on" if (place / RECIPE).exists() else "is it a run folder?",
         )
     recipe = recipe_from_text(text(place, RECIPE, 1 << 20), str(place / RECIPE))
+    if recipe.task != task:
+        raise InputError(
+            f"a model that can {task} is needed, got {place}: its task is {recipe.task!r}",
+            hint=f"`manyheads {recipe.task}` is what it is for",
+        )
     vocabulary = Vocabulary.loads(text(place, TOKENIZER), str(place / TOKENIZER))
     # On the meta device nothing is allocated: a recipe that asks for a billion layers' worth of memory gets none.
     try:
         with torch.device("meta"):
-            model = Transformer(recipe.model, vocabulary.sizes)
+            model = build(recipe, vocabulary)
     except OptionError as error:
         raise InputError(f"{place / RECIPE} and {place / TOKENIZER} do not belong together: {error.message}") from None
     load_weights(model, read_file(place, MODEL, largest(model)), str(place / MODEL))
@@ -95,14 +116,21 @@ def load_model(folder: str | Path) -> tuple[Transformer, Vocabulary, Recipe]:
 
 
 def save_model(
-    folder: str | Path, model: Transformer, vocabulary: Vocabulary, recipe: Recipe, store: str = "fp32"
+    folder: str | Path, model: nn.Module, vocabulary: Vocabulary, recipe: Recipe, store: str = "fp32"
 ) -> None:
     """A model folder of its own, for others: weights as "fp32", "fp16" or "int8", no checkpoints, no log."""
+    save_weights(folder, model.state_dict(), vocabulary, recipe, store)
+
+
+def save_weights(
+    folder: str | Path, weights: Mapping[str, Tensor], vocabulary: Vocabulary, recipe: Recipe, store: str = "fp32"
+) -> None:
+    """The same, of weights that no model holds."""
     check_new(folder)
     files = {
         RECIPE: dump_recipe(recipe),
         TOKENIZER: vocabulary.dumps().encode(),
-        MODEL: dump_weights(model.state_dict(), store),
+        MODEL: dump_weights(weights, store),
     }
     write_folder(Path(folder), files)
 
@@ -113,7 +141,7 @@ def check_new(folder: str | Path) -> None:
         raise OptionError(f"a model is saved to a new folder, got {folder}: it is there already")
 
 
-def largest(model: Transformer) -> int:
+def largest(model: nn.Module) -> int:
     """Bytes of its weights, in float32 and with room for names: what a file may have before it is read."""
     return 4 * sum(p.numel() for p in model.parameters()) + (4 << 20)
 
@@ -163,7 +191,7 @@ def halved(name: str, tensor: Tensor) -> Tensor:
     return half
 
 
-def load_weights(model: Transformer, content: bytes, where: str) -> None:
+def load_weights(model: nn.Module, content: bytes, where: str) -> None:
     """Put stored weights into a model that has none yet (or others): names, shapes and values are checked."""
     expected, stored = model.state_dict(), parse(content, where)
     packed = {name for name in expected.keys() & stored.keys() if is_packed(stored[name])}

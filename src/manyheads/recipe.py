@@ -14,17 +14,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from manyheads.decoding.reading import Reading
 from manyheads.errors import OptionError, brief, did_you_mean, nearest
-from manyheads.models.config import TransformerConfig
+from manyheads.models.config import EncoderConfig, StackConfig, TransformerConfig
 from manyheads.sections import Section, refuse
-from manyheads.settings import DataConfig, DecodeConfig, Published, TrainConfig
+from manyheads.settings import DataConfig, DecodeConfig, EmbedConfig, Published, TrainConfig
 
 __all__ = [
     "DataConfig",
     "DecodeConfig",
+    "EmbedConfig",
     "Published",
     "Recipe",
     "TrainConfig",
@@ -35,19 +36,40 @@ __all__ = [
 ]
 
 Table = dict[str, Any]
+Shape = TypeVar("Shape", bound=StackConfig)
 
 LARGEST = 100_000
 DEEP_KEY = re.compile(r"(?:[\w\"'-]+\s*\.\s*){20}[\w\"'-]+\s*[=\]]")
 
-TASKS = {"translate": "manyheads.tasks.translate"}
-"""What can be trained, and the module whose `Task` does it."""
 
+@dataclass(frozen=True)
+class Kind:
+    """What recipes of a task are like.
+
+    model      the shape of what is built
+    sections   what else a recipe has
+    trainer    the module whose `Task` trains it, if it can be trained
+    """
+
+    model: type[StackConfig]
+    sections: tuple[str, ...]
+    trainer: str | None = None
+
+    @property
+    def tables(self) -> dict[str, type[Section]]:
+        return {"model": self.model, **{name: SECTIONS[name] for name in self.sections}}
+
+
+TASKS = {
+    "translate": Kind(TransformerConfig, ("data", "train", "decode", "published"), "manyheads.tasks.translate"),
+    "embed": Kind(EncoderConfig, ("embed",)),
+}
 
 SECTIONS: dict[str, type[Section]] = {
-    "model": TransformerConfig,
     "data": DataConfig,
     "train": TrainConfig,
     "decode": DecodeConfig,
+    "embed": EmbedConfig,
     "published": Published,
 }
 
@@ -57,23 +79,41 @@ class Recipe:
     """Everything a run needs to know.
 
     description   in a sentence, what it is for
-    task          what is trained
+    task          what it is for: "translate", or "embed", to make vectors of texts
     base          the model that it is trained further from, if there is one
     """
 
     description: str = ""
     task: str = "translate"
     base: str = ""
-    model: TransformerConfig = field(default_factory=TransformerConfig)
+    model: TransformerConfig | EncoderConfig = field(default_factory=TransformerConfig)
     data: DataConfig = field(default_factory=DataConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     decode: DecodeConfig = field(default_factory=DecodeConfig)
+    embed: EmbedConfig = field(default_factory=EmbedConfig)
     published: Published = field(default_factory=Published)
+
+    @property
+    def transformer(self) -> TransformerConfig:
+        """The shape of its encoder-decoder."""
+        return self.of(TransformerConfig)
+
+    @property
+    def encoder(self) -> EncoderConfig:
+        """The shape of its encoder, if it is one alone."""
+        return self.of(EncoderConfig)
+
+    def of(self, kind: type[Shape]) -> Shape:
+        if not isinstance(self.model, kind):
+            wanted = " or ".join(repr(name) for name, one in TASKS.items() if one.model is kind)
+            raise OptionError(f"a model for the task {wanted} is needed, got one for {self.task!r}")
+        return self.model
 
     def as_tables(self) -> Table:
         """Nested plain values, without what was not set."""
         sections = {
-            name: {k: v for k, v in asdict(getattr(self, name)).items() if v not in (None, "")} for name in SECTIONS
+            name: {k: v for k, v in asdict(getattr(self, name)).items() if v not in (None, "")}
+            for name in TASKS[self.task].tables
         }
         return {
             "description": self.description,
@@ -194,14 +234,29 @@ def merge(below: Table, above: Table) -> Table:
 def build_recipe(tables: Table, where: str) -> Recipe:
     """Sections from plain values; every fault of every section in one error."""
     refuse(list(table_faults(tables)), where)
-    sections: Any = {name: build_section(name, tables.get(name, {}), where) for name in SECTIONS}
-    recipe = Recipe(tables.get("description", ""), tables.get("task", "translate"), tables.get("base", ""), **sections)
+    task = tables.get("task", "translate")
+    kinds = TASKS[task].tables.items()
+    sections: Any = {name: build_section(name, kind, tables.get(name, {}), where) for name, kind in kinds}
+    recipe = Recipe(tables.get("description", ""), task, tables.get("base", ""), **sections)
     refuse(list(rules_between_sections(recipe)), where)
     return recipe
 
 
 def rules_between_sections(recipe: Recipe) -> Iterator[str]:
-    model, longest = recipe.model, recipe.data.max_length
+    yield from RULES[recipe.task](recipe)
+
+
+def rules_of_embed(recipe: Recipe) -> Iterator[str]:
+    model, longest = recipe.encoder, recipe.embed.max_length
+    if model.positions == "learned" and model.max_length < longest:
+        yield (
+            f"learned positions must reach to the end of the longest text, got model.max_length = {model.max_length} "
+            f"and embed.max_length = {longest}"
+        )
+
+
+def rules_of_translate(recipe: Recipe) -> Iterator[str]:
+    model, longest = recipe.transformer, recipe.data.max_length
     if model.positions == "learned" and model.max_length <= longest:
         yield (
             f"learned positions must reach to the end of the longest sentence, got model.max_length = {model.max_length} "
@@ -212,7 +267,7 @@ def rules_between_sections(recipe: Recipe) -> Iterator[str]:
     ):
         yield f"R-Drop compares two dropouts, got train.rdrop = {recipe.train.rdrop} and no dropout in [model]"
     source, target = recipe.data.tokenizers
-    if recipe.model.tie == "all" and source != target:
+    if model.tie == "all" and source != target:
         yield (
             f"model.tie = 'all' needs one tokenizer for both sides, got {source!r} and {target!r}: "
             "tie = 'target' has a vocabulary for each"
@@ -221,32 +276,41 @@ def rules_between_sections(recipe: Recipe) -> Iterator[str]:
         yield from Reading.parse(recipe.decode.alignment).misfits(model.depth, model.heads)
 
 
+RULES = {"translate": rules_of_translate, "embed": rules_of_embed}
+
+
 def table_faults(tables: Table) -> Iterator[str]:
+    task = tables.get("task", "translate")
+    if not isinstance(task, str) or task not in TASKS:
+        yield f"task must be one of {', '.join(map(repr, TASKS))}, got {brief(task)}"
+        return
+    known = TASKS[task].tables
     for name, table in tables.items():
         if name in ("description", "base"):
             if not isinstance(table, str):
                 yield f"{name} must be text, got {brief(table)}"
         elif name == "task":
-            if not isinstance(table, str) or table not in TASKS:
-                yield f"task must be one of {', '.join(map(repr, TASKS))}, got {brief(table)}"
-        elif name not in SECTIONS:
-            yield f"{name} is not a section of a recipe: {where_it_belongs(name)}"
+            continue
+        elif name not in known:
+            yield f"{name} is not a section of a recipe{for_task(task)}: {where_it_belongs(name, known)}"
         elif not isinstance(table, dict):
             yield f"{name} must be a section, [{name}], got {brief(table)}"
         else:
-            yield from SECTIONS[name].faults(table, prefix=f"{name}.")
+            yield from known[name].faults(table, prefix=f"{name}.")
 
 
-def where_it_belongs(name: str) -> str:
+def for_task(task: str) -> str:
+    return "" if task == "translate" else f" for the task {task!r}"
+
+
+def where_it_belongs(name: str, known: Mapping[str, type[Section]]) -> str:
     """A key that lost its section, or a word that was meant to be another."""
-    homes = [section for section, kind in SECTIONS.items() if name in kind.__dataclass_fields__]  # type: ignore[attr-defined]
-    return (
-        f"it belongs under [{homes[0]}]" if homes else did_you_mean(name, [*SECTIONS, "extends", "description", "task"])
-    )
+    homes = [section for section, kind in known.items() if name in kind.__dataclass_fields__]  # type: ignore[attr-defined]
+    return f"it belongs under [{homes[0]}]" if homes else did_you_mean(name, [*known, "extends", "description", "task"])
 
 
-def build_section(name: str, table: Table, where: str) -> Section:
+def build_section(name: str, kind: type[Section], table: Table, where: str) -> Section:
     try:
-        return SECTIONS[name](**table)
+        return kind(**table)
     except OptionError as error:
         raise OptionError(f"{where}: in [{name}], {error.message}") from None

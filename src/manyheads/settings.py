@@ -12,7 +12,7 @@ from manyheads.errors import OptionError
 from manyheads.sections import Section, between
 from manyheads.text.rows import BadLines, ReadOptions
 
-__all__ = ["DataConfig", "DecodeConfig", "Published", "TrainConfig"]
+__all__ = ["DataConfig", "DecodeConfig", "EmbedConfig", "Published", "TrainConfig"]
 
 TokenizerKind = Literal["bpe", "characters", "symbols"]
 
@@ -156,6 +156,19 @@ class DecodeConfig(Section):
             Reading.parse(self.alignment or "0")
         except OptionError as error:
             yield error.message
+
+
+@dataclass(frozen=True)
+class EmbedConfig(Section):
+    """
+    pooling      what the vector of a text is made of its tokens' vectors: their "mean", the "first", or the largest of each number ("max")
+    normalise    to length 1, so that a dot product is the cosine
+    max_length   tokens of a text, begin and end included; longer texts are cut, and counted
+    """
+
+    pooling: Literal["mean", "first", "max"] = "mean"
+    normalise: bool = True
+    max_length: int = between(2, 1_048_576, default=512)
 
 
 @dataclass(frozen=True)

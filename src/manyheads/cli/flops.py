@@ -54,7 +54,7 @@ def flops(
     chosen = load_recipe(recipe, parse_changes(set))
     target = target_length or length
     cost = transformer_cost(
-        chosen.model, chosen.data.vocabulary, batch=batch, source_length=length, target_length=target
+        chosen.transformer, chosen.data.vocabulary, batch=batch, source_length=length, target_length=target
     )
     if as_json:
         print(json.dumps(as_object(recipe, cost, batch, length, target)))  # noqa: T201

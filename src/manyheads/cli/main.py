@@ -16,8 +16,10 @@ from manyheads.cli.average import average
 from manyheads.cli.compare import compare
 from manyheads.cli.data import app as data
 from manyheads.cli.demo import demo
+from manyheads.cli.embed import embed
 from manyheads.cli.evaluate import evaluate
 from manyheads.cli.flops import flops
+from manyheads.cli.importing import import_model
 from manyheads.cli.inspect import inspect
 from manyheads.cli.recipes import app as recipes
 from manyheads.cli.score import score
@@ -41,8 +43,24 @@ echo "Ein Hund schläft." | manyheads translate de-en
 ```
 """,
 )
-for verb in (demo, train, translate, evaluate, compare, score, align, inspect, serve, data, average, flops, recipes):
+for verb in (
+    demo,
+    train,
+    translate,
+    evaluate,
+    compare,
+    score,
+    align,
+    inspect,
+    serve,
+    data,
+    average,
+    embed,
+    flops,
+    recipes,
+):
     app.command(verb)
+app.command(import_model, name="import")
 
 
 def main(arguments: list[str] | None = None) -> None:

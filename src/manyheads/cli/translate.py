@@ -1,14 +1,9 @@
 """`manyheads translate`: one line in, one line out."""
 
-import io
 import json
-import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -30,8 +25,9 @@ from manyheads.cli.options import (
     load_models,
     say,
 )
+from manyheads.cli.output import open_output
 from manyheads.decoding.links import moses
-from manyheads.errors import OptionError, SaveError
+from manyheads.errors import OptionError
 
 __all__ = ["translate"]
 
@@ -179,34 +175,3 @@ def as_object(line: Any, n_best: int, reading: Any, wished: bool) -> dict[str, A
 def as_alternative(one: Any) -> dict[str, Any]:
     found = {"translation": one.text, "score": finite(round(one.score, 4))}
     return found if one.alignment is None else {**found, "alignment": one.alignment}
-
-
-@contextmanager
-def open_output(path: str, flush: bool) -> Iterator[Callable[[str], object]]:
-    """Takes lines. A file is replaced when all of them are written: the input may be the same file."""
-    from manyheads.text.output import line_writer
-
-    if path != "-" and (os.path.isfile(path) or not os.path.exists(path)):
-        with line_writer(path) as write:
-            yield write
-        return
-    with standard_output() if path == "-" else open_device(path) as file:
-        yield partial(print, file=file, flush=flush)
-
-
-@contextmanager
-def standard_output() -> Iterator[TextIO]:
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", errors="strict")  # as what goes in, whatever the terminal is set to
-    yield sys.stdout
-    sys.stdout.flush()
-
-
-@contextmanager
-def open_device(path: str) -> Iterator[TextIO]:
-    """A pipe or a device is not replaced; whoever types and reads there waits for an answer."""
-    try:
-        with open(path, "w", encoding="utf-8", newline="\n") as file:
-            yield file
-    except OSError as error:
-        raise SaveError(f"{path} could not be written: {error.strerror}") from None

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from manyheads.errors import OptionError
 from manyheads.machine import precision_of
@@ -12,7 +13,7 @@ from manyheads.models.transformer import Transformer
 __all__ = ["check_finite", "read_again"]
 
 
-def check_finite(model: Transformer) -> None:
+def check_finite(model: nn.Module) -> None:
     """What 32 bits hold may be too large for fp16, and one such weight spoils every sentence it meets."""
     for name, tensor in model.state_dict().items():
         if not tensor.isfinite().all():

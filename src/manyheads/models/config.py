@@ -1,4 +1,4 @@
-"""The shape of a Transformer: every number and choice that building one needs, checked before anything is built.
+"""The shapes of Transformers: every number and choice that building one needs, checked before anything is built.
 
 Nothing here imports torch, so that recipes can be read, listed and refused in no time.
 """
@@ -9,19 +9,19 @@ from typing import Literal
 
 from manyheads.sections import Section, between
 
-__all__ = ["TransformerConfig"]
+__all__ = ["EncoderConfig", "StackConfig", "TransformerConfig"]
 
 Positions = Literal["sinusoidal", "sinusoidal-split", "learned", "rotary", "none"]
 Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "swiglu"]
 
 
 @dataclass(frozen=True)
-class TransformerConfig(Section):
-    """An encoder-decoder Transformer. The defaults are the paper's base model.
+class StackConfig(Section):
+    """What every Transformer has: blocks of attention and feed-forward layers, one on top of the other. The defaults are the paper's
+    base model.
 
     width                  of the model, at every position
-    layers                 encoder blocks, and decoder blocks unless said otherwise
-    decoder_layers         decoder blocks
+    layers                 blocks; of an encoder-decoder, those of the encoder, and of the decoder unless said otherwise
     heads                  attention heads
     kv_heads               key/value heads, shared by groups of heads (default: one for each head)
     key_width              of queries and keys in a head (default: width / heads)
@@ -41,14 +41,11 @@ class TransformerConfig(Section):
     qk_norm                normalise queries and keys, head by head
     bias                   biases on the attention projections
     feedforward_bias       biases in the feed-forward layers
-    window                 encoder self-attention sees only so far to its [left, right]
-    cross                  the decoder reads the "last" encoder layer, or the one at the "same" depth
-    tie                    one embedding for "all" of source, target and output, for "target" and output, or "none"
+    window                 an encoder's self-attention sees only so far to its [left, right]
     """
 
     width: int = between(1, 65_536, default=512)
     layers: int = between(1, 1_000, default=6)
-    decoder_layers: int | None = between(1, 1_000, default=None)
     heads: int = between(1, 1_024, default=8)
     kv_heads: int | None = between(1, 1_024, default=None)
     key_width: int | None = between(1, 65_536, default=None)
@@ -69,13 +66,6 @@ class TransformerConfig(Section):
     bias: bool = False
     feedforward_bias: bool = True
     window: tuple[int, int] | None = between(0, 1_048_576, default=None)
-    cross: Literal["last", "same"] = "last"
-    tie: Literal["all", "target", "none"] = "all"
-
-    @property
-    def depth(self) -> int:
-        """Decoder blocks."""
-        return self.decoder_layers or self.layers
 
     @property
     def head_width(self) -> int:
@@ -98,5 +88,48 @@ class TransformerConfig(Section):
             yield f"sinusoidal positions need an even width, got {self.width}"
         if self.positions == "rotary" and self.head_width % 2:
             yield f"rotary positions need an even key_width, got {self.head_width}"
+
+
+@dataclass(frozen=True)
+class TransformerConfig(StackConfig):
+    """An encoder-decoder Transformer.
+
+    decoder_layers         decoder blocks
+    cross                  the decoder reads the "last" encoder layer, or the one at the "same" depth
+    tie                    one embedding for "all" of source, target and output, for "target" and output, or "none"
+    """
+
+    decoder_layers: int | None = between(1, 1_000, default=None)
+    cross: Literal["last", "same"] = "last"
+    tie: Literal["all", "target", "none"] = "all"
+
+    @property
+    def depth(self) -> int:
+        """Decoder blocks."""
+        return self.decoder_layers or self.layers
+
+    def rules(self) -> Iterator[str]:
+        yield from super().rules()
         if self.cross == "same" and self.depth != self.layers:
             yield f"cross = 'same' needs as many decoder as encoder layers, got {self.depth} and {self.layers}"
+
+
+@dataclass(frozen=True)
+class EncoderConfig(StackConfig):
+    """An encoder alone. The defaults are those of BERT.
+
+    segments               kinds of text that a token can be in, each with a vector of its own; 0 = they are not told apart
+    embed_norm             normalise the sum of a token's vectors before the first block
+    """
+
+    width: int = between(1, 65_536, default=768)
+    layers: int = between(1, 1_000, default=12)
+    heads: int = between(1, 1_024, default=12)
+    feedforward: int = between(1, 1_048_576, default=3_072)
+    activation: Activation = "gelu"
+    norm_eps: float = between(1e-12, 1e-2, default=1e-12)
+    positions: Positions = "learned"
+    max_length: int = between(1, 1_048_576, default=512)
+    bias: bool = True
+    segments: int = between(0, 1_024, default=2)
+    embed_norm: bool = True

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from manyheads.errors import choose
-from manyheads.models.config import TransformerConfig
+from manyheads.models.config import StackConfig, TransformerConfig
 from manyheads.nn import (
     Decoder,
     DecoderBlock,
@@ -27,13 +27,13 @@ from manyheads.nn import (
 from manyheads.nn.norms import make_norm
 from manyheads.nn.unchanged import Dropout, unchanged
 
-__all__ = ["Embed", "build_decoder", "build_encoder"]
+__all__ = ["Embed", "build_decoder", "build_encoder", "build_positions"]
 
 
 class Embed(nn.Module):
     """Words × √D, positions added, dropout. The vectors of the words are handed in: source and target may share a table."""
 
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(self, config: StackConfig) -> None:
         super().__init__()
         self.scale = math.sqrt(config.width)
         self.positions = build_positions(config)
@@ -43,7 +43,7 @@ class Embed(nn.Module):
         return self.dropout(self.positions(words * self.scale, layout))
 
 
-def build_encoder(config: TransformerConfig) -> Encoder:
+def build_encoder(config: StackConfig) -> Encoder:
     blocks = [
         EncoderBlock(build_attention(config, window=config.window), build_feedforward(config), residual)
         for residual in build_residuals(config, config.layers)
@@ -65,7 +65,7 @@ def build_decoder(config: TransformerConfig) -> Decoder:
 
 
 def build_attention(
-    config: TransformerConfig, *, causal: bool = False, window: tuple[int, int] | None = None, rotary: bool = True
+    config: StackConfig, *, causal: bool = False, window: tuple[int, int] | None = None, rotary: bool = True
 ) -> MultiHeadAttention:
     return MultiHeadAttention(
         config.width,
@@ -83,7 +83,7 @@ def build_attention(
     )
 
 
-def build_feedforward(config: TransformerConfig) -> FeedForward:
+def build_feedforward(config: StackConfig) -> FeedForward:
     return FeedForward(
         config.width,
         config.feedforward,
@@ -93,7 +93,7 @@ def build_feedforward(config: TransformerConfig) -> FeedForward:
     )
 
 
-def build_residuals(config: TransformerConfig, layers: int) -> list[partial[Residual]]:
+def build_residuals(config: StackConfig, layers: int) -> list[partial[Residual]]:
     """For each block, what makes its residuals; drop path grows with depth, from 0 in the first block."""
     kind = choose("norm", config.norm, {"pre": PreNorm, "post": PostNorm})
     norm = partial(make_norm, config.normaliser, config.width, config.norm_eps, inner=config.norm == "pre")
@@ -104,14 +104,14 @@ def build_residuals(config: TransformerConfig, layers: int) -> list[partial[Resi
     ]
 
 
-def build_last_norm(config: TransformerConfig) -> Callable[[Tensor], Tensor]:
+def build_last_norm(config: StackConfig) -> Callable[[Tensor], Tensor]:
     """A pre-norm stack ends on a bare sum and needs a norm; a post-norm stack ends on one."""
     if config.norm == "post":
         return unchanged
     return make_norm(config.normaliser, config.width, config.norm_eps, inner=True)
 
 
-def build_positions(config: TransformerConfig) -> Callable[[Tensor, Layout], Tensor]:
+def build_positions(config: StackConfig) -> Callable[[Tensor, Layout], Tensor]:
     """What is added to the embeddings. Rotary positions are not: each attention has its own."""
     match config.positions:
         case "sinusoidal":

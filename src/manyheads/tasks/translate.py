@@ -109,11 +109,11 @@ class Task:
         return {TOKENIZER: self.vocabulary.dumps().encode()}
 
     def build(self) -> Transformer:
-        return Transformer(self.recipe.model, self.vocabulary.sizes)
+        return Transformer(self.recipe.transformer, self.vocabulary.sizes)
 
     @property
     def packs_well(self) -> bool:
-        return self.recipe.model.packs_well
+        return self.recipe.transformer.packs_well
 
     def arrange(self, packs: int) -> BatchPlan | PackPlan:
         """Batches of so many packs; or, of none, of sentences of one length, to be padded."""
@@ -222,7 +222,7 @@ class Task:
 
 
 def learn_vocabulary(recipe: Recipe, sources: Lines, targets: Lines) -> Vocabulary:
-    joint = recipe.model.tie == "all"
+    joint = recipe.transformer.tie == "all"
     return train_vocabulary(recipe.data.tokenizers, sources, targets, size=recipe.data.vocabulary, joint=joint)
 
 

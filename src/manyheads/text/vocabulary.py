@@ -9,6 +9,7 @@ from manyheads.errors import InputError, brief, choose
 from manyheads.text.bytepairs import BytePairs
 from manyheads.text.listed import Characters, Symbols
 from manyheads.text.tokenizer import Tokenizer
+from manyheads.text.wordpieces import WordPieces
 
 __all__ = ["Vocabulary", "train_tokenizer", "train_vocabulary"]
 
@@ -16,7 +17,8 @@ SCHEMA = 1
 LARGEST = 64 << 20
 """Bytes of a tokenizer file: far above what any vocabulary needs."""
 
-KINDS: dict[str, Any] = {kind.kind: kind for kind in (BytePairs, Characters, Symbols)}
+LEARNT: dict[str, Any] = {kind.kind: kind for kind in (BytePairs, Characters, Symbols)}
+KINDS = LEARNT | {WordPieces.kind: WordPieces}
 
 
 class Vocabulary:
@@ -59,7 +61,7 @@ def load_tokenizer(stored: dict[str, Any]) -> Tokenizer:
 
 def train_tokenizer(kind: str, texts: Iterable[str], size: int) -> Tokenizer:
     """A tokenizer of at most `size` pieces, specials included, learnt from texts."""
-    return choose("data.tokenizer", kind, KINDS).train(texts, size)
+    return choose("data.tokenizer", kind, LEARNT).train(texts, size)
 
 
 def train_vocabulary(

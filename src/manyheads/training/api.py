@@ -154,7 +154,11 @@ def train_in(
 
 
 def task_of(recipe: Recipe) -> Any:
-    return import_module(TASKS[recipe.task]).Task
+    trainer = TASKS[recipe.task].trainer
+    if trainer is None:
+        trained = ", ".join(repr(name) for name, kind in TASKS.items() if kind.trainer)
+        raise OptionError(f"a recipe's task must be one that can be trained ({trained}), got {recipe.task!r}")
+    return import_module(trainer).Task
 
 
 def prepare(run: Run, recipe: Recipe, base: Base | None, data: Mapping[str, Any], changed: bool, show: Show) -> Any:

@@ -1,0 +1,44 @@
+"""Where lines of output go: a file that is replaced when all are written, standard output, or a device."""
+
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TextIO
+
+from manyheads.errors import SaveError
+
+__all__ = ["open_output"]
+
+
+@contextmanager
+def open_output(path: str, flush: bool) -> Iterator[Callable[[str], object]]:
+    """Takes lines. A file is replaced when all of them are written: the input may be the same file."""
+    from manyheads.text.output import line_writer
+
+    if path != "-" and (os.path.isfile(path) or not os.path.exists(path)):
+        with line_writer(path) as write:
+            yield write
+        return
+    with standard_output() if path == "-" else open_device(path) as file:
+        yield partial(print, file=file, flush=flush)
+
+
+@contextmanager
+def standard_output() -> Iterator[TextIO]:
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="strict")  # as what goes in, whatever the terminal is set to
+    yield sys.stdout
+    sys.stdout.flush()
+
+
+@contextmanager
+def open_device(path: str) -> Iterator[TextIO]:
+    """A pipe or a device is not replaced; whoever types and reads there waits for an answer."""
+    try:
+        with open(path, "w", encoding="utf-8", newline="\n") as file:
+            yield file
+    except OSError as error:
+        raise SaveError(f"{path} could not be written: {error.strerror}") from None

@@ -1,0 +1,136 @@
+"""BERT from a folder of Hugging Face, as it is or as sentence-transformers has it: with a pooling, and vectors of length 1."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from manyheads.errors import InputError, brief
+from manyheads.interop.huggingface import Source, take
+from manyheads.models.config import EncoderConfig
+from manyheads.recipe import EmbedConfig, Recipe
+from manyheads.text.vocabulary import Vocabulary
+from manyheads.text.wordpieces import WordPieces
+
+__all__ = ["Imported", "import_bert"]
+
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_new": "gelu-tanh",
+    "gelu_pytorch_tanh": "gelu-tanh",
+    "relu": "relu",
+    "silu": "silu",
+}
+POOLINGS = {"mean_tokens": "mean", "cls_token": "first", "max_tokens": "max"}
+PREFIX = "bert."
+"""Of models with a head."""
+
+
+@dataclass(frozen=True, eq=False)
+class Imported:
+    """What a model folder is made of, and what of the original is not in it."""
+
+    recipe: Recipe
+    vocabulary: Vocabulary
+    weights: dict[str, Tensor]
+    left_out: list[str] = field(default_factory=list)
+
+
+def import_bert(source: Source) -> Imported:
+    config = source.json("config.json")
+    model, pieces = model_of(config, source), WordPieces(source.json("tokenizer.json"))
+    stored = {name.removeprefix(PREFIX): tensor for name, tensor in source.weights().items()}
+    names = dict(names_of(model))
+    weights = take(stored, names, source.folder)
+    rows = len(weights["words.weight"])
+    if rows < pieces.size:
+        raise InputError(f"{source.folder}: every piece has a vector, got {pieces.size:,} pieces and {rows:,} vectors")
+    weights["words.weight"] = weights["words.weight"][: pieces.size].clone()  # tables are filled up to round numbers
+    known = {name for parts in names.values() for name in parts} | {"embeddings.position_ids"}
+    left_out = sorted(stored.keys() - known)
+    recipe = Recipe(f"{source.folder.name}, imported", "embed", "", model=model, embed=embed_of(source, model))
+    return Imported(recipe, Vocabulary(pieces), weights, left_out)
+
+
+def model_of(config: dict[str, Any], source: Source) -> EncoderConfig:
+    kind = config.get("model_type")
+    if kind != "bert":
+        raise InputError(f"{source.folder}: a model that can be imported is of model_type 'bert', got {brief(kind)}")
+    if config.get("is_decoder") or config.get("position_embedding_type", "absolute") != "absolute":
+        raise InputError(f"{source.folder}: a BERT reads in both directions, with absolute positions, got another kind")
+    for name in (
+        "hidden_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "intermediate_size",
+        "max_position_embeddings",
+    ):
+        if name not in config:
+            raise InputError(f"{source.folder}: the config.json of a BERT has {name}, got none")
+    if (activation := config.get("hidden_act", "gelu")) not in ACTIVATIONS:
+        raise InputError(f"{source.folder}: hidden_act is one of {', '.join(ACTIVATIONS)}, got {brief(activation)}")
+    return EncoderConfig(
+        width=config["hidden_size"],
+        layers=config["num_hidden_layers"],
+        heads=config["num_attention_heads"],
+        feedforward=config["intermediate_size"],
+        activation=ACTIVATIONS[activation],  # type: ignore[arg-type]
+        dropout=config.get("hidden_dropout_prob", 0.1),
+        norm_eps=config.get("layer_norm_eps", 1e-12),
+        max_length=config["max_position_embeddings"],
+        segments=config.get("type_vocab_size", 2),
+    )
+
+
+def embed_of(source: Source, model: EncoderConfig) -> EmbedConfig:
+    """As the modules of sentence-transformers say; without them, the mean."""
+    if not source.has("modules.json"):
+        return EmbedConfig(max_length=model.max_length)
+    pooling, normalise = "mean", False
+    for module in source.json("modules.json", list):
+        match str(module.get("type", "")).rpartition(".")[2]:
+            case "Transformer":
+                pass
+            case "Pooling":
+                pooling = pooling_of(source, f"{module['path']}/config.json")
+            case "Normalize":
+                normalise = True
+            case other:
+                raise InputError(f"{source.folder}: modules are Transformer, Pooling and Normalize, got {other!r}")
+    limit = source.json("sentence_bert_config.json") if source.has("sentence_bert_config.json") else {}
+    most = limit.get("max_seq_length") or model.max_length
+    return EmbedConfig(pooling, normalise, min(most, model.max_length))  # type: ignore[arg-type]
+
+
+def pooling_of(source: Source, name: str) -> str:
+    wanted = [
+        mode.removeprefix("pooling_mode_")
+        for mode, on in source.json(name).items()
+        if mode.startswith("pooling_mode_") and on is True
+    ]
+    if len(wanted) != 1 or wanted[0] not in POOLINGS:
+        raise InputError(
+            f"{source.folder / name}: pooling is one of {', '.join(POOLINGS)}, got {', '.join(wanted) or 'none'}"
+        )
+    return POOLINGS[wanted[0]]
+
+
+def names_of(config: EncoderConfig) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Our name, and theirs: queries, keys and values are one matrix here."""
+    yield "words.weight", ("embeddings.word_embeddings.weight",)
+    yield "embed.positions.table.weight", ("embeddings.position_embeddings.weight",)
+    if config.segments:
+        yield "embed.segments.weight", ("embeddings.token_type_embeddings.weight",)
+    for part in ("weight", "bias"):
+        yield f"embed.norm.{part}", (f"embeddings.LayerNorm.{part}",)
+    for n in range(config.layers):
+        ours, theirs = f"encoder.blocks.{n}", f"encoder.layer.{n}"
+        for part in ("weight", "bias"):
+            parts = tuple(f"{theirs}.attention.self.{name}.{part}" for name in ("query", "key", "value"))
+            yield f"{ours}.attention.input.{part}", parts
+            yield f"{ours}.attention.output.{part}", (f"{theirs}.attention.output.dense.{part}",)
+            yield f"{ours}.around_attention.norm.{part}", (f"{theirs}.attention.output.LayerNorm.{part}",)
+            yield f"{ours}.feedforward.up.{part}", (f"{theirs}.intermediate.dense.{part}",)
+            yield f"{ours}.feedforward.down.{part}", (f"{theirs}.output.dense.{part}",)
+            yield f"{ours}.around_feedforward.norm.{part}", (f"{theirs}.output.LayerNorm.{part}",)

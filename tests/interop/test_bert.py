@@ -1,0 +1,183 @@
+"""BERT from Hugging Face: the same hidden states, or a refusal in a sentence."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from bert import make_bert, make_sentence_bert, tokenizer
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+
+from manyheads.cli.importing import import_model
+from manyheads.embedding.embedder import Embedder
+from manyheads.errors import InputError, ManyheadsError
+from manyheads.interop.bert import import_bert, names_of
+from manyheads.interop.huggingface import Source
+from manyheads.modelfolder import load_encoder, load_model, save_weights
+from manyheads.nn import Packed, Padded
+from manyheads.text.wordpieces import WordPieces
+
+TEXTS = ["a dog.", "dogs", "", "é dogs abba zzz ß", "abc " * 30]
+
+
+def imported(folder, out):
+    found = import_bert(Source(folder))
+    save_weights(out, found.weights, found.vocabulary, found.recipe)
+    return found
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("changes", [{}, {"hidden_act": "gelu_new"}, {"hidden_act": "relu", "layer_norm_eps": 1e-5}, {"type_vocab_size": 1}])  # fmt: skip
+def test_hidden_states_are_the_same_padded_and_packed(tmp_path, changes):
+    theirs = make_bert(tmp_path / "theirs", **changes)
+    imported(tmp_path / "theirs", tmp_path / "ours")
+    model, _, recipe = load_encoder(tmp_path / "ours")
+    assert recipe.task == "embed"
+    lengths = [7, 1, 20]
+    ids = torch.randint(5, 40, (3, 20))
+    segments = torch.randint(0, changes.get("type_vocab_size", 2), ids.shape)
+    layout = Padded.from_lengths(lengths)
+    expected = theirs(ids, attention_mask=layout.keep.long(), token_type_ids=segments).last_hidden_state[layout.keep]
+    assert (model(ids, layout, segments)[layout.keep] - expected).abs().max() <= 1e-5
+    packed = model(ids[layout.keep], Packed.from_lengths(lengths), segments[layout.keep])
+    assert (packed - expected).abs().max() <= 1e-5
+    plain = theirs(ids, attention_mask=layout.keep.long()).last_hidden_state[layout.keep]
+    assert (model(ids, layout)[layout.keep] - plain).abs().max() <= 1e-5
+
+
+def test_a_head_is_left_out_and_named(tmp_path):
+    make_bert(tmp_path / "theirs", masked=True)
+    found = imported(tmp_path / "theirs", tmp_path / "ours")
+    assert "cls.predictions.bias" in found.left_out
+    assert not any(name.startswith("encoder.layer") for name in found.left_out)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize(("pooling", "ours"), [("mean_tokens", "mean"), ("cls_token", "first"), ("max_tokens", "max")])
+def test_vectors_are_pooled_as_the_modules_say(tmp_path, pooling, ours, normalise):
+    theirs = make_sentence_bert(tmp_path / "theirs", pooling=pooling, normalise=normalise)
+    recipe = imported(tmp_path / "theirs", tmp_path / "ours").recipe
+    assert (recipe.embed.pooling, recipe.embed.normalise, recipe.embed.max_length) == (ours, normalise, 12)
+    found = Embedder.load(tmp_path / "ours", "cpu")(TEXTS)
+    pieces = tokenizer()
+    pieces.enable_truncation(12)
+    for text, vector in zip(TEXTS, found, strict=True):
+        states = theirs(torch.tensor([pieces.encode(text).ids])).last_hidden_state[0]
+        expected = {"mean": states.mean(0), "first": states[0], "max": states.amax(0)}[ours]
+        expected = expected / expected.norm() if normalise else expected
+        assert np.abs(vector - expected.numpy()).max() <= 1e-5
+
+
+def test_a_vector_does_not_depend_on_its_neighbours(tmp_path):
+    make_sentence_bert(tmp_path / "theirs")
+    imported(tmp_path / "theirs", tmp_path / "ours")
+    embedder = Embedder.load(tmp_path / "ours", "cpu")
+    texts = [*TEXTS, *("ab " * n for n in range(9))] * 3
+    together = embedder(texts)
+    assert np.abs(together - np.stack([embedder(text) for text in texts])).max() <= 1e-6
+    truncated = [one.truncated for one in embedder.embed(texts)]
+    assert truncated == [len(embedder.tokenizer.encode([text])[0]) > 10 for text in texts]
+    assert embedder([]).shape == (0, 24)
+
+
+# ── tokens ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(st.lists(st.text(st.sampled_from("abdgos é.ß🙂[]CLSEP"), max_size=12), max_size=4))
+def test_pieces_are_those_of_the_library_and_no_text_types_a_special_one(texts):
+    pieces = tokenizer()
+    ours = WordPieces(json.loads(pieces.to_str()))
+    pieces.encode_special_tokens = True
+    found = ours.encode(texts)
+    assert [[*ours.begin, *ids, *ours.end] for ids in found] == [pieces.encode(text).ids for text in texts]
+    assert not {2, 3} & {i for ids in found for i in ids}
+    for ids in found:
+        units = ours.units(ids)
+        words = sum(not piece.startswith("##") for piece, unit in zip(ours.pieces(ids), units, strict=True) if unit is not None)  # fmt: skip
+        assert len(set(units) - {None}) == words
+
+
+def test_a_tokenizer_that_is_stored_and_read_is_the_same():
+    ours = WordPieces(json.loads(tokenizer().to_str()))
+    again = WordPieces.from_json(json.loads(json.dumps(ours.as_json())))
+    assert again.encode(TEXTS) == ours.encode(TEXTS)
+    assert (again.begin, again.end, again.size) == ([2], [3], ours.size)
+    assert again.decode(again.encode(["dogs a."])[0]) == "dogs a."
+
+
+# ── refusals ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def changed(name, **changes):
+    def change(folder):
+        path = folder / name
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return change
+
+
+def without_a_layer(folder):
+    weights = load_file(folder / "model.safetensors")
+    save_file({k: v for k, v in weights.items() if "layer.1.output.dense" not in k}, folder / "model.safetensors")
+
+
+def pickled(folder):
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "complaint"),
+    [
+        (changed("config.json", model_type="roberta"), "of model_type 'bert', got 'roberta'"),
+        (changed("config.json", hidden_act="tanh"), "hidden_act is one of"),
+        (changed("config.json", position_embedding_type="relative_key"), "absolute positions"),
+        (changed("config.json", is_decoder=True), "reads in both directions"),
+        (changed("config.json", hidden_size=-3), "width must be between"),
+        (changed("config.json", num_hidden_layers="many"), "layers must be"),
+        (changed("tokenizer.json", model={"type": "BPE"}), "is a WordPiece"),
+        (changed("tokenizer.json", normalizer={"type": "Odd"}), "that `tokenizers` can read"),
+        (changed("1_Pooling/config.json", pooling_mode_cls_token=True), "pooling is one of"),
+        (lambda folder: (folder / "config.json").write_text("[" * 100_000), "must be JSON"),
+        (lambda folder: (folder / "config.json").unlink(), "has a config.json"),
+        (lambda folder: (folder / "config.json").write_text("{}"), "of model_type 'bert', got None"),
+        (lambda folder: (folder / "config.json").write_text('{"model_type": "bert"}'), "has hidden_size, got none"),
+        (lambda folder: (folder / "model.safetensors").write_bytes(b"\xff" * 99), "is damaged"),
+        (without_a_layer, "has encoder.layer.1.output.dense.bias, got one without it"),
+        (pickled, "model.safetensors, got"),
+        (lambda folder: shutil.rmtree(folder), "no such folder"),
+    ],
+)
+def test_what_is_no_bert_is_refused_in_a_sentence(tmp_path, spoil, complaint):
+    make_sentence_bert(tmp_path / "theirs")
+    spoil(tmp_path / "theirs")
+    with pytest.raises(ManyheadsError) as error:
+        import_model(str(tmp_path / "theirs"), str(tmp_path / "ours"))
+    assert complaint in error.value.message
+    assert error.value.status == 2
+    assert not (tmp_path / "ours").exists()
+
+
+def test_nothing_is_written_over(tmp_path):
+    make_bert(tmp_path / "theirs")
+    with pytest.raises(ManyheadsError, match="it is there already"):
+        import_model(str(tmp_path / "theirs"), str(tmp_path / "theirs"))
+
+
+def test_models_are_asked_for_what_they_can_do(tmp_path):
+    make_sentence_bert(tmp_path / "theirs")
+    imported(tmp_path / "theirs", tmp_path / "ours")
+    with pytest.raises(InputError, match=r"can translate is needed, got .*: its task is 'embed'"):
+        load_model(tmp_path / "ours")
+    with pytest.raises(InputError, match=r"can embed is needed, got .*: its task is 'translate'"):
+        Embedder.load("de-en")
+
+
+def test_every_name_is_taken_once():
+    from manyheads.models.config import EncoderConfig
+
+    names = [name for _, parts in names_of(EncoderConfig(layers=2)) for name in parts]
+    assert len(names) == len(set(names)) == 5 + 2 * 16
