@@ -42,6 +42,13 @@ def test_it_is_what_translate_gives(bundled, found):
     assert str(found.reading) == bundled.recipe.decode.alignment
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_what_is_drawn_is_what_the_translator_draws(bundled, seed):
+    how = {"sample": True, "temperature": 1.5, "seed": seed}
+    (expected,) = bundled([TEXT], **how)
+    assert inspect(bundled, TEXT, **how).translation == expected
+
+
 def test_a_given_target_is_scored_as_score_does(bundled):
     found = inspect(bundled, TEXT, "A small dog sleeps.")
     assert found.forced

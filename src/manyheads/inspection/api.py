@@ -22,7 +22,8 @@ from torch import Tensor
 from manyheads.decoding.batching import evaluating
 from manyheads.decoding.beam import beam_search, continuations
 from manyheads.decoding.beamlog import BeamLog, Node
-from manyheads.decoding.control import guided_search
+from manyheads.decoding.control import draws, guided_search
+from manyheads.decoding.greedy import decode_one_by_one
 from manyheads.decoding.guided import unwatched
 from manyheads.decoding.hypothesis import length_penalty
 from manyheads.decoding.options import Search
@@ -229,6 +230,9 @@ def found(translator: Translator, source: list[int], search: Search, prefix: str
     with evaluating(translator.model):
         if script is not None:
             best = guided_search(translator.model, rows, [0], [script], search, watch)[0][0]
+        elif search.sample:
+            drawn = draws(search, [0], limits[0])
+            (best,) = decode_one_by_one(translator.model, rows, limits, search.length_penalty, drawn)
         else:
             how = {"beam": search.beam, "alpha": search.length_penalty}
             best = beam_search(translator.model, rows, limits, **how, follow=watch(continuations))[0][0]
