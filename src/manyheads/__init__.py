@@ -31,12 +31,16 @@ if TYPE_CHECKING:
     from manyheads.evaluation.api import score as score
     from manyheads.evaluation.compare import compare as compare
     from manyheads.evaluation.scores import Scores as Scores
+    from manyheads.generation.writer import Writer as Writer
     from manyheads.inspection.api import Inspection as Inspection
     from manyheads.inspection.api import inspect as inspect
+    from manyheads.interop.api import import_model as import_model
     from manyheads.models.config import EncoderConfig as EncoderConfig
+    from manyheads.models.config import LanguageModelConfig as LanguageModelConfig
     from manyheads.models.config import TransformerConfig as TransformerConfig
     from manyheads.models.cost import transformer_cost as transformer_cost
     from manyheads.models.encoder import TextEncoder as TextEncoder
+    from manyheads.models.language_model import LanguageModel as LanguageModel
     from manyheads.models.transformer import Transformer as Transformer
     from manyheads.nn.attention import attention as attention
     from manyheads.nn.multihead import MultiHeadAttention as MultiHeadAttention
@@ -47,10 +51,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Averaged", "Embedder", "EncoderConfig", "Glossary", "InputError", "Inspection", "ManyheadsError", "MultiHeadAttention", "OptionError", "Recipe", "SaveError", "Scores",
+    "Averaged", "Embedder", "EncoderConfig", "Glossary", "InputError", "Inspection", "LanguageModel", "LanguageModelConfig", "ManyheadsError", "MultiHeadAttention", "OptionError", "Recipe", "SaveError", "Scores",
     "Search", "TensorError", "TextEncoder", "Trained", "TrainingError", "Transformer", "TransformerConfig", "Translation",
-    "Translator", "Wishes", "align", "attention", "average_models", "check_data", "clean_data", "compare", "ensemble",
-    "evaluate", "find_reading", "inspect", "load_recipe", "read_glossary", "recipe_names", "score", "train", "transformer_cost",
+    "Translator", "Wishes", "Writer", "align", "attention", "average_models", "check_data", "clean_data", "compare", "ensemble",
+    "evaluate", "find_reading", "import_model", "inspect", "load_recipe", "read_glossary", "recipe_names", "score", "train", "transformer_cost",
 ]  # fmt: skip
 
 __getattr__ = lazy(
@@ -60,6 +64,8 @@ __getattr__ = lazy(
         "Embedder": "manyheads.embedding.embedder",
         "EncoderConfig": "manyheads.models.config",
         "Inspection": "manyheads.inspection.api",
+        "LanguageModel": "manyheads.models.language_model",
+        "LanguageModelConfig": "manyheads.models.config",
         "MultiHeadAttention": "manyheads.nn.multihead",
         "Scores": "manyheads.evaluation.scores",
         "Search": "manyheads.decoding.options",
@@ -70,6 +76,7 @@ __getattr__ = lazy(
         "Translation": "manyheads.decoding.translation",
         "Translator": "manyheads.decoding.translator",
         "Wishes": "manyheads.decoding.wishes",
+        "Writer": "manyheads.generation.writer",
         "Glossary": "manyheads.decoding.glossary",
         "read_glossary": "manyheads.decoding.glossary",
         "align": "manyheads.decoding.api",
@@ -81,6 +88,7 @@ __getattr__ = lazy(
         "ensemble": "manyheads.decoding.ensemble",
         "evaluate": "manyheads.evaluation.api",
         "find_reading": "manyheads.decoding.find_reading",
+        "import_model": "manyheads.interop.api",
         "inspect": "manyheads.inspection.api",
         "score": "manyheads.evaluation.api",
         "train": "manyheads.training.api",

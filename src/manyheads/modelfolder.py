@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from manyheads.errors import InputError, OptionError, nearest
 from manyheads.models.encoder import TextEncoder
+from manyheads.models.language_model import LanguageModel
 from manyheads.models.transformer import Transformer
 from manyheads.recipe import Recipe, recipe_from_text
 from manyheads.storage import read_file, write_folder
@@ -38,6 +39,7 @@ __all__ = [
     "dump_weights",
     "find_model",
     "load_encoder",
+    "load_language_model",
     "load_model",
     "load_weights",
     "save_model",
@@ -87,6 +89,13 @@ def load_model(folder: str | Path) -> tuple[Transformer, Vocabulary, Recipe]:
 def load_encoder(folder: str | Path) -> tuple[TextEncoder, Vocabulary, Recipe]:
     """Everything an Embedder is made of."""
     return load_folder(folder, "embed", lambda recipe, found: TextEncoder(recipe.encoder, found.source.size))
+
+
+def load_language_model(folder: str | Path) -> tuple[LanguageModel, Vocabulary, Recipe]:
+    """Everything a Writer is made of."""
+    return load_folder(
+        folder, "generate", lambda recipe, found: LanguageModel(recipe.language_model, found.source.size)
+    )
 
 
 def load_folder(

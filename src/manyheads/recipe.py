@@ -18,14 +18,15 @@ from typing import Any, TypeVar
 
 from manyheads.decoding.reading import Reading
 from manyheads.errors import OptionError, brief, did_you_mean, nearest
-from manyheads.models.config import EncoderConfig, StackConfig, TransformerConfig
+from manyheads.models.config import EncoderConfig, LanguageModelConfig, StackConfig, TransformerConfig
 from manyheads.sections import Section, refuse
-from manyheads.settings import DataConfig, DecodeConfig, EmbedConfig, Published, TrainConfig
+from manyheads.settings import DataConfig, DecodeConfig, EmbedConfig, GenerateConfig, Published, TrainConfig
 
 __all__ = [
     "DataConfig",
     "DecodeConfig",
     "EmbedConfig",
+    "GenerateConfig",
     "Published",
     "Recipe",
     "TrainConfig",
@@ -63,6 +64,7 @@ class Kind:
 TASKS = {
     "translate": Kind(TransformerConfig, ("data", "train", "decode", "published"), "manyheads.tasks.translate"),
     "embed": Kind(EncoderConfig, ("embed",)),
+    "generate": Kind(LanguageModelConfig, ("generate",)),
 }
 
 SECTIONS: dict[str, type[Section]] = {
@@ -70,6 +72,7 @@ SECTIONS: dict[str, type[Section]] = {
     "train": TrainConfig,
     "decode": DecodeConfig,
     "embed": EmbedConfig,
+    "generate": GenerateConfig,
     "published": Published,
 }
 
@@ -79,18 +82,19 @@ class Recipe:
     """Everything a run needs to know.
 
     description   in a sentence, what it is for
-    task          what it is for: "translate", or "embed", to make vectors of texts
+    task          what it is for: "translate"; "embed", to make vectors of texts; "generate", to go on with a text
     base          the model that it is trained further from, if there is one
     """
 
     description: str = ""
     task: str = "translate"
     base: str = ""
-    model: TransformerConfig | EncoderConfig = field(default_factory=TransformerConfig)
+    model: TransformerConfig | EncoderConfig | LanguageModelConfig = field(default_factory=TransformerConfig)
     data: DataConfig = field(default_factory=DataConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     decode: DecodeConfig = field(default_factory=DecodeConfig)
     embed: EmbedConfig = field(default_factory=EmbedConfig)
+    generate: GenerateConfig = field(default_factory=GenerateConfig)
     published: Published = field(default_factory=Published)
 
     @property
@@ -102,6 +106,11 @@ class Recipe:
     def encoder(self) -> EncoderConfig:
         """The shape of its encoder, if it is one alone."""
         return self.of(EncoderConfig)
+
+    @property
+    def language_model(self) -> LanguageModelConfig:
+        """The shape of its decoder, if it is one alone."""
+        return self.of(LanguageModelConfig)
 
     def of(self, kind: type[Shape]) -> Shape:
         if not isinstance(self.model, kind):
@@ -276,7 +285,11 @@ def rules_of_translate(recipe: Recipe) -> Iterator[str]:
         yield from Reading.parse(recipe.decode.alignment).misfits(model.depth, model.heads)
 
 
-RULES = {"translate": rules_of_translate, "embed": rules_of_embed}
+def no_rules(recipe: Recipe) -> Iterator[str]:
+    yield from ()
+
+
+RULES = {"translate": rules_of_translate, "embed": rules_of_embed, "generate": no_rules}
 
 
 def table_faults(tables: Table) -> Iterator[str]:

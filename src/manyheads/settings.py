@@ -12,7 +12,7 @@ from manyheads.errors import OptionError
 from manyheads.sections import Section, between
 from manyheads.text.rows import BadLines, ReadOptions
 
-__all__ = ["DataConfig", "DecodeConfig", "EmbedConfig", "Published", "TrainConfig"]
+__all__ = ["DataConfig", "DecodeConfig", "EmbedConfig", "GenerateConfig", "Published", "TrainConfig"]
 
 TokenizerKind = Literal["bpe", "characters", "symbols"]
 
@@ -169,6 +169,21 @@ class EmbedConfig(Section):
     pooling: Literal["mean", "first", "max"] = "mean"
     normalise: bool = True
     max_length: int = between(2, 1_048_576, default=512)
+
+
+@dataclass(frozen=True)
+class GenerateConfig(Section):
+    """
+    tokens        that are written, at most
+    temperature   below 1 the likely becomes likelier; 0 = always the likeliest
+    top_k         draw among the k likeliest tokens; 0 = all
+    top_p         draw among the likeliest tokens that together have this probability
+    """
+
+    tokens: int = between(1, 1_048_576, default=100)
+    temperature: float = between(0, 100, default=0.8)
+    top_k: int = between(0, 16_777_216, default=0)
+    top_p: float = between(0.0001, 1, default=0.95)
 
 
 @dataclass(frozen=True)

@@ -14,19 +14,17 @@ from safetensors.torch import load_file, save_file
 from manyheads.cli.importing import import_model
 from manyheads.embedding.embedder import Embedder
 from manyheads.errors import InputError, ManyheadsError
-from manyheads.interop.bert import import_bert, names_of
-from manyheads.interop.huggingface import Source
-from manyheads.modelfolder import load_encoder, load_model, save_weights
+from manyheads.interop.api import import_model as make
+from manyheads.interop.bert import names_of
+from manyheads.modelfolder import load_encoder, load_model
 from manyheads.nn import Packed, Padded
-from manyheads.text.wordpieces import WordPieces
+from manyheads.text.foreign import ForeignPieces
 
 TEXTS = ["a dog.", "dogs", "", "é dogs abba zzz ß", "abc " * 30]
 
 
 def imported(folder, out):
-    found = import_bert(Source(folder))
-    save_weights(out, found.weights, found.vocabulary, found.recipe)
-    return found
+    return make(folder, out)
 
 
 @torch.no_grad()
@@ -90,7 +88,7 @@ def test_a_vector_does_not_depend_on_its_neighbours(tmp_path):
 @given(st.lists(st.text(st.sampled_from("abdgos é.ß🙂[]CLSEP"), max_size=12), max_size=4))
 def test_pieces_are_those_of_the_library_and_no_text_types_a_special_one(texts):
     pieces = tokenizer()
-    ours = WordPieces(json.loads(pieces.to_str()))
+    ours = ForeignPieces(json.loads(pieces.to_str()))
     pieces.encode_special_tokens = True
     found = ours.encode(texts)
     assert [[*ours.begin, *ids, *ours.end] for ids in found] == [pieces.encode(text).ids for text in texts]
@@ -102,8 +100,8 @@ def test_pieces_are_those_of_the_library_and_no_text_types_a_special_one(texts):
 
 
 def test_a_tokenizer_that_is_stored_and_read_is_the_same():
-    ours = WordPieces(json.loads(tokenizer().to_str()))
-    again = WordPieces.from_json(json.loads(json.dumps(ours.as_json())))
+    ours = ForeignPieces(json.loads(tokenizer().to_str()))
+    again = ForeignPieces.from_json(json.loads(json.dumps(ours.as_json())))
     assert again.encode(TEXTS) == ours.encode(TEXTS)
     assert (again.begin, again.end, again.size) == ([2], [3], ours.size)
     assert again.decode(again.encode(["dogs a."])[0]) == "dogs a."
@@ -132,18 +130,18 @@ def pickled(folder):
 @pytest.mark.parametrize(
     ("spoil", "complaint"),
     [
-        (changed("config.json", model_type="roberta"), "of model_type 'bert', got 'roberta'"),
+        (changed("config.json", model_type="roberta"), "the model_type 'bert' or 'gpt2', got 'roberta'"),
         (changed("config.json", hidden_act="tanh"), "hidden_act is one of"),
         (changed("config.json", position_embedding_type="relative_key"), "absolute positions"),
         (changed("config.json", is_decoder=True), "reads in both directions"),
         (changed("config.json", hidden_size=-3), "width must be between"),
         (changed("config.json", num_hidden_layers="many"), "layers must be"),
-        (changed("tokenizer.json", model={"type": "BPE"}), "is a WordPiece"),
+        (changed("tokenizer.json", model={"type": "BPE"}), "is a WordPiece or a byte-level BPE, got 'BPE'"),
         (changed("tokenizer.json", normalizer={"type": "Odd"}), "that `tokenizers` can read"),
         (changed("1_Pooling/config.json", pooling_mode_cls_token=True), "pooling is one of"),
         (lambda folder: (folder / "config.json").write_text("[" * 100_000), "must be JSON"),
         (lambda folder: (folder / "config.json").unlink(), "has a config.json"),
-        (lambda folder: (folder / "config.json").write_text("{}"), "of model_type 'bert', got None"),
+        (lambda folder: (folder / "config.json").write_text("{}"), "'gpt2', got None"),
         (lambda folder: (folder / "config.json").write_text('{"model_type": "bert"}'), "has hidden_size, got none"),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"\xff" * 99), "is damaged"),
         (without_a_layer, "has encoder.layer.1.output.dense.bias, got one without it"),

@@ -6,11 +6,13 @@ __all__ = ["import_model"]
 
 
 def import_model(source: str, out: str, /) -> None:
-    """Make a model folder of a BERT that Hugging Face's libraries have saved, also as sentence-transformers does.
+    """Make a model folder of a BERT or GPT-2 that Hugging Face's libraries have saved; a BERT also as sentence-transformers saves it.
 
     ```
     manyheads import all-MiniLM-L6-v2 runs/minilm
     manyheads embed runs/minilm --input sentences.txt --json
+    manyheads import distilgpt2 runs/gpt2
+    echo "Once upon a time" | manyheads generate runs/gpt2
     ```
 
     Read are config.json, tokenizer.json, model.safetensors and, if they are there, modules.json, the pooling's config.json and
@@ -23,15 +25,10 @@ def import_model(source: str, out: str, /) -> None:
     out
         The folder to make.
     """
-    from manyheads.interop.bert import import_bert
-    from manyheads.interop.huggingface import Source
-    from manyheads.modelfolder import check_new, load_encoder, save_weights
+    from manyheads.interop.api import import_model as make
 
-    check_new(out)
-    found = import_bert(Source(source))
-    save_weights(out, found.weights, found.vocabulary, found.recipe)
-    load_encoder(out)  # what was written can be read
+    found = make(source, out)
     if found.left_out:
         some = ", ".join(found.left_out[:3]) + (", …" if len(found.left_out) > 3 else "")
-        print(f"{len(found.left_out)} tensors that making vectors does not need were left out: {some}", file=sys.stderr)  # noqa: T201
+        print(f"{len(found.left_out)} tensors that are not needed were left out: {some}", file=sys.stderr)  # noqa: T201
     print(out)  # noqa: T201

@@ -19,6 +19,7 @@ from manyheads.cli.demo import demo
 from manyheads.cli.embed import embed
 from manyheads.cli.evaluate import evaluate
 from manyheads.cli.flops import flops
+from manyheads.cli.generate import generate
 from manyheads.cli.importing import import_model
 from manyheads.cli.inspect import inspect
 from manyheads.cli.recipes import app as recipes
@@ -56,6 +57,7 @@ for verb in (
     data,
     average,
     embed,
+    generate,
     flops,
     recipes,
 ):

@@ -26,8 +26,8 @@ from manyheads.models.encoder import TextEncoder
 from manyheads.nn import Padded
 from manyheads.nn.pooling import POOLINGS
 from manyheads.recipe import EmbedConfig
+from manyheads.text.foreign import ForeignPieces
 from manyheads.text.tokenizer import BEGIN, END, Tokenizer
-from manyheads.text.wordpieces import WordPieces
 
 __all__ = ["Embedded", "Embedder"]
 
@@ -115,4 +115,4 @@ class Embedder:
 
 def frame_of(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
     """What stands before and behind every text."""
-    return (tokenizer.begin, tokenizer.end) if isinstance(tokenizer, WordPieces) else ([BEGIN], [END])
+    return (tokenizer.begin, tokenizer.end) if isinstance(tokenizer, ForeignPieces) else ([BEGIN], [END])

@@ -1,19 +1,19 @@
 """BERT from a folder of Hugging Face, as it is or as sentence-transformers has it: with a pooling, and vectors of length 1."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
-
-from torch import Tensor
 
 from manyheads.errors import InputError, brief
 from manyheads.interop.huggingface import Source, take
+from manyheads.interop.imported import Imported, cut_words, require
 from manyheads.models.config import EncoderConfig
 from manyheads.recipe import EmbedConfig, Recipe
+from manyheads.text.foreign import ForeignPieces
 from manyheads.text.vocabulary import Vocabulary
-from manyheads.text.wordpieces import WordPieces
 
-__all__ = ["Imported", "import_bert"]
+__all__ = ["import_bert"]
+
+NEEDED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "max_position_embeddings")
 
 ACTIVATIONS = {
     "gelu": "gelu",
@@ -27,26 +27,13 @@ PREFIX = "bert."
 """Of models with a head."""
 
 
-@dataclass(frozen=True, eq=False)
-class Imported:
-    """What a model folder is made of, and what of the original is not in it."""
-
-    recipe: Recipe
-    vocabulary: Vocabulary
-    weights: dict[str, Tensor]
-    left_out: list[str] = field(default_factory=list)
-
-
 def import_bert(source: Source) -> Imported:
     config = source.json("config.json")
-    model, pieces = model_of(config, source), WordPieces(source.json("tokenizer.json"))
+    model, pieces = model_of(config, source), ForeignPieces(source.json("tokenizer.json"))
     stored = {name.removeprefix(PREFIX): tensor for name, tensor in source.weights().items()}
     names = dict(names_of(model))
     weights = take(stored, names, source.folder)
-    rows = len(weights["words.weight"])
-    if rows < pieces.size:
-        raise InputError(f"{source.folder}: every piece has a vector, got {pieces.size:,} pieces and {rows:,} vectors")
-    weights["words.weight"] = weights["words.weight"][: pieces.size].clone()  # tables are filled up to round numbers
+    cut_words(weights, ["words.weight"], pieces, source)
     known = {name for parts in names.values() for name in parts} | {"embeddings.position_ids"}
     left_out = sorted(stored.keys() - known)
     recipe = Recipe(f"{source.folder.name}, imported", "embed", "", model=model, embed=embed_of(source, model))
@@ -54,20 +41,9 @@ def import_bert(source: Source) -> Imported:
 
 
 def model_of(config: dict[str, Any], source: Source) -> EncoderConfig:
-    kind = config.get("model_type")
-    if kind != "bert":
-        raise InputError(f"{source.folder}: a model that can be imported is of model_type 'bert', got {brief(kind)}")
+    require(config, NEEDED, source)
     if config.get("is_decoder") or config.get("position_embedding_type", "absolute") != "absolute":
         raise InputError(f"{source.folder}: a BERT reads in both directions, with absolute positions, got another kind")
-    for name in (
-        "hidden_size",
-        "num_hidden_layers",
-        "num_attention_heads",
-        "intermediate_size",
-        "max_position_embeddings",
-    ):
-        if name not in config:
-            raise InputError(f"{source.folder}: the config.json of a BERT has {name}, got none")
     if (activation := config.get("hidden_act", "gelu")) not in ACTIVATIONS:
         raise InputError(f"{source.folder}: hidden_act is one of {', '.join(ACTIVATIONS)}, got {brief(activation)}")
     return EncoderConfig(

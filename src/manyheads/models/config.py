@@ -9,7 +9,7 @@ from typing import Literal
 
 from manyheads.sections import Section, between
 
-__all__ = ["EncoderConfig", "StackConfig", "TransformerConfig"]
+__all__ = ["EncoderConfig", "LanguageModelConfig", "StackConfig", "TransformerConfig"]
 
 Positions = Literal["sinusoidal", "sinusoidal-split", "learned", "rotary", "none"]
 Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "swiglu"]
@@ -133,3 +133,21 @@ class EncoderConfig(StackConfig):
     bias: bool = True
     segments: int = between(0, 1_024, default=2)
     embed_norm: bool = True
+
+
+@dataclass(frozen=True)
+class LanguageModelConfig(StackConfig):
+    """A decoder alone. The defaults are those of GPT-2.
+
+    tie                    one table for the tokens that are read and those that are written
+    """
+
+    width: int = between(1, 65_536, default=768)
+    layers: int = between(1, 1_000, default=12)
+    heads: int = between(1, 1_024, default=12)
+    feedforward: int = between(1, 1_048_576, default=3_072)
+    activation: Activation = "gelu-tanh"
+    norm: Literal["pre", "post"] = "pre"
+    positions: Positions = "learned"
+    bias: bool = True
+    tie: bool = True

@@ -43,9 +43,9 @@ class Embed(nn.Module):
         return self.dropout(self.positions(words * self.scale, layout))
 
 
-def build_encoder(config: StackConfig) -> Encoder:
+def build_encoder(config: StackConfig, *, causal: bool = False) -> Encoder:
     blocks = [
-        EncoderBlock(build_attention(config, window=config.window), build_feedforward(config), residual)
+        EncoderBlock(build_attention(config, causal=causal, window=config.window), build_feedforward(config), residual)
         for residual in build_residuals(config, config.layers)
     ]
     return Encoder(blocks, build_last_norm(config))

@@ -1,6 +1,6 @@
 """The two blocks of the Transformer, and stacks of them.
 
-    encoder block   self-attention, feed-forward
+    encoder block   self-attention, feed-forward (causal, it is the block of a language model)
     decoder block   masked self-attention, cross-attention to the encoder's output, feed-forward
 
 A block is handed its parts, built; what stands around each sublayer is a `Residual` of its own.
@@ -63,9 +63,15 @@ class EncoderBlock(nn.Module):
         self.attention, self.feedforward = attention, feedforward
         self.around_attention, self.around_feedforward = residual(), residual()
 
-    def forward(self, x: Hidden, layout: Layout | None = None, weights: Weights | None = None) -> Hidden:
-        layout = layout or Padded.like(cast(Tensor, x))
-        attend = partial(collect(self.attention, weights), layout=layout)
+    def forward(
+        self,
+        x: Hidden,
+        layout: Layout | None = None,
+        weights: Weights | None = None,
+        cache: KeyValueCache | None = None,
+    ) -> Hidden:
+        layout = layout or Padded.like(cast(Tensor, x), start=0 if cache is None else cache.length)
+        attend = partial(collect(self.attention, weights), layout=layout, cache=cache)
         x = self.around_attention(x, attend, layout)
         return self.around_feedforward(x, self.feedforward, layout)
 
@@ -153,12 +159,19 @@ def streams(model: nn.Module) -> Iterator[None]:
 
 
 class Encoder(Stack):
+    """Of a language model, whose attention is causal, too: then tokens may come a few at a time, each block with a cache."""
+
     def forward(
-        self, x: Float[Tensor, "*batch D"], layout: Layout, weights: Weights | None = None
+        self,
+        x: Float[Tensor, "*batch D"],
+        layout: Layout,
+        weights: Weights | None = None,
+        cache: Sequence[KeyValueCache] | None = None,
     ) -> Float[Tensor, "*batch D"]:
+        past = cache if cache is not None else [None] * len(self.blocks)
         hidden = self.begin(x)
-        for block in self.blocks:
-            hidden = block(hidden, layout, weights)
+        for block, seen in zip(self.blocks, past, strict=True):
+            hidden = block(hidden, layout, weights, seen)
         return self.norm(hidden)
 
     def states(

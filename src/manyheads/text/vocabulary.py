@@ -7,9 +7,9 @@ from typing import Any
 
 from manyheads.errors import InputError, brief, choose
 from manyheads.text.bytepairs import BytePairs
+from manyheads.text.foreign import ForeignPieces
 from manyheads.text.listed import Characters, Symbols
 from manyheads.text.tokenizer import Tokenizer
-from manyheads.text.wordpieces import WordPieces
 
 __all__ = ["Vocabulary", "train_tokenizer", "train_vocabulary"]
 
@@ -18,7 +18,7 @@ LARGEST = 64 << 20
 """Bytes of a tokenizer file: far above what any vocabulary needs."""
 
 LEARNT: dict[str, Any] = {kind.kind: kind for kind in (BytePairs, Characters, Symbols)}
-KINDS = LEARNT | {WordPieces.kind: WordPieces}
+KINDS = LEARNT | {ForeignPieces.kind: ForeignPieces}
 
 
 class Vocabulary:

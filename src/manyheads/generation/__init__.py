@@ -1,0 +1,1 @@
+"""Texts that a language model writes."""

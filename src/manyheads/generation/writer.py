@@ -1,0 +1,138 @@
+"""`Writer`: goes on with a text.
+
+    writer = Writer.load("runs/gpt2")
+    writer("Once upon a time")                              what comes next
+    for text in writer.stream("Once upon a time"):          … as it is written
+
+T tokens of the prompt · W words
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from manyheads.decoding.greedy import Choose, Sampler, likeliest
+from manyheads.decoding.rounding import check_finite
+from manyheads.errors import InputError, OptionError, brief, did_you_mean
+from manyheads.machine import choose_device, choose_dtype
+from manyheads.modelfolder import load_language_model
+from manyheads.models.language_model import LanguageModel
+from manyheads.recipe import GenerateConfig
+from manyheads.text.foreign import ForeignPieces
+from manyheads.text.tokenizer import BEGIN, END, PADDING, Tokenizer
+
+__all__ = ["Token", "Writer"]
+
+HALF = "\ufffd"
+"""How bytes read that are no whole letter yet."""
+
+
+@dataclass(frozen=True)
+class Token:
+    """
+    text              that is new with it; empty while a letter is not whole
+    log_probability   of it, as the model has it
+    reason            why it is the last: "end" (of the text), "tokens" (as many as were asked for), "room" (the model can read no more)
+    """
+
+    id: int
+    text: str
+    log_probability: float
+    reason: str | None = None
+
+
+class Writer:
+    """A language model with its tokenizer, and how to draw."""
+
+    def __init__(self, model: LanguageModel, tokenizer: Tokenizer, config: GenerateConfig) -> None:
+        self.model, self.tokenizer, self.config = model.eval(), tokenizer, config
+        foreign = isinstance(tokenizer, ForeignPieces)
+        self.begin, self.end = (tokenizer.begin, tokenizer.end) if foreign else ([BEGIN], [END])
+        self.never = sorted((tokenizer.specials if foreign else {PADDING, BEGIN}) - set(self.end))
+
+    @classmethod
+    def load(cls, folder: str | Path, device: str = "auto", precision: str = "auto") -> "Writer":
+        """From a model folder. precision   "fp32", "bf16" or "fp16" ("auto": fp16 on a GPU, fp32 elsewhere)"""
+        chosen = choose_device(device)
+        dtype = choose_dtype(chosen, precision)
+        model, vocabulary, recipe = load_language_model(folder)
+        check_finite(model.to(chosen, dtype))
+        return cls(model, vocabulary.source, recipe.generate)
+
+    def __call__(self, prompt: str, *, seed: int = 1, **options: float) -> str:
+        """What comes after a text. Options are those of [generate]: tokens, temperature, top_k, top_p."""
+        return "".join(self.stream(prompt, seed=seed, **options))
+
+    def stream(self, prompt: str, *, seed: int = 1, **options: float) -> Iterator[str]:
+        """The same, piece by piece, as it is written."""
+        return (token.text for token in self.write(prompt, seed=seed, **options) if token.text)
+
+    def write(self, prompt: str, *, seed: int = 1, **options: float) -> Iterator[Token]:
+        """The same, with what is known of each token."""
+        config = self.configured(options)
+        ids = self.read(prompt)
+        room = self.longest - len(ids)
+        if room < 1:
+            raise InputError(
+                f"a prompt must leave room to write in, got one of {len(ids):,} tokens for a model that reads {self.longest:,}"
+            )
+        return self.follow(ids, config, min(config.tokens, room), choose_by(config, seed))
+
+    @torch.inference_mode()
+    def follow(self, ids: list[int], config: GenerateConfig, limit: int, choose: Choose) -> Iterator[Token]:
+        device = self.model.words.weight.device
+        past, tokens = self.model.start(), torch.tensor([ids], device=device)
+        row, written, said = torch.zeros(1, dtype=torch.long, device=device), list[int](), ""
+        for step in range(limit):
+            log_p = self.log_probabilities(self.model.step(tokens, past)[:, -1])
+            if not log_p.isfinite().any():
+                raise InputError("the model's numbers are not finite for this text: there is nothing to draw from")
+            tokens = choose(log_p, row, step)[:, None]
+            token = int(tokens)
+            ended = token in self.end
+            written += [] if ended else [token]
+            reason = "end" if ended else None if step + 1 < limit else "tokens" if limit == config.tokens else "room"
+            text = self.tokenizer.decode(written)
+            new = "" if text.endswith(HALF) and reason is None else text[len(said) :]
+            said += new
+            yield Token(token, new, float(log_p[0, token]), reason)
+            if ended:
+                return
+
+    def log_probabilities(self, logits: Float[Tensor, "1 W"]) -> Float[Tensor, "1 W"]:
+        """Special tokens but the end are never written."""
+        log_p = logits.float().log_softmax(-1)
+        log_p[:, self.never] = -torch.inf
+        return log_p
+
+    @property
+    def longest(self) -> int:
+        """Tokens that the model can read."""
+        config = self.model.config
+        return config.max_length if config.positions == "learned" else 1 << 20
+
+    def read(self, prompt: str) -> list[int]:
+        if not isinstance(prompt, str):
+            raise OptionError(f"a prompt must be text, got {brief(prompt)}")
+        ids = self.tokenizer.encode([prompt])[0] or self.begin
+        if not ids:
+            raise InputError("a model without a token to begin with needs a prompt, got none")
+        return ids
+
+    def configured(self, options: dict[str, float]) -> GenerateConfig:
+        known = [field.name for field in fields(GenerateConfig)]
+        for name in options.keys() - set(known):
+            raise OptionError(f"{name!r} is no option of a writer", hint=did_you_mean(name, known))
+        return replace(self.config, **options)  # type: ignore[arg-type]
+
+
+def choose_by(config: GenerateConfig, seed: int) -> Choose:
+    """The likeliest, or a draw that follows from the seed."""
+    if config.temperature == 0:
+        return likeliest
+    how = {"temperature": config.temperature, "top_k": config.top_k, "top_p": config.top_p}
+    return Sampler([0], config.tokens, seed=seed, **how)  # type: ignore[arg-type]

@@ -1,0 +1,96 @@
+"""Pieces that come from elsewhere, with models that were trained on them: none are learnt here.
+
+    WordPiece           of BERT: pieces that go on inside a word begin with "##". Texts are normalised first (accents, capitals), and what
+                        no pieces spell is unknown: the way back is not exact.
+    byte-level BPE      of GPT-2: pieces of bytes, which spell every text
+
+What `tokenizers` has written it reads again exactly, so it does.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from tokenizers import Tokenizer as Pieces
+
+from manyheads.errors import InputError, brief
+from manyheads.text.tokenizer import PACKED
+from manyheads.text.units import Units
+
+__all__ = ["ForeignPieces"]
+
+BLANK = "Ġ"
+"""How byte-level pieces write a space."""
+
+
+class ForeignPieces:
+    """
+    begin, end   ids that stand before and behind a text
+    specials     ids that no text spells
+    """
+
+    kind: ClassVar[str] = "huggingface"
+
+    def __init__(self, stored: dict[str, Any], begin: list[int] | None = None, end: list[int] | None = None) -> None:
+        """From what a `tokenizer.json` of Hugging Face holds. Begin and end are what it puts around a text, unless they are given. How it cuts
+        and fills up is not taken over: that is for who uses it."""
+        self.model = kind_of(stored)
+        try:
+            self.tokenizer = Pieces.from_str(json.dumps({**stored, "truncation": None, "padding": None}))
+        except Exception as error:  # what is thrown is of no class of its own
+            raise InputError(f"a tokenizer must be one that `tokenizers` can read, got: {error}") from None
+        self.tokenizer.encode_special_tokens = True  # nobody types a [SEP] that is one
+        self.prefix: str = stored["model"].get("continuing_subword_prefix") or "##"
+        self.size = self.tokenizer.get_vocab_size()
+        around = self.around("a")
+        self.begin, self.end = around[0] if begin is None else begin, around[1] if end is None else end
+        if not all(isinstance(i, int) and 0 <= i < self.size for i in (*self.begin, *self.end)):
+            raise InputError(f"what stands around a text must be pieces, got {brief([self.begin, self.end])}")
+        self.specials = {i for i, token in self.tokenizer.get_added_tokens_decoder().items() if token.special}
+
+    def around(self, text: str) -> tuple[list[int], list[int]]:
+        bare, whole = (self.tokenizer.encode(text, add_special_tokens=more).ids for more in (False, True))
+        start = next((n for n in range(len(whole)) if whole[n : n + len(bare)] == bare), len(whole))
+        return whole[:start], whole[start + len(bare) :]
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [found.ids for found in self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+    def encode_packed(self, texts: Sequence[str]) -> list[bytes]:
+        return [np.array(ids, PACKED).tobytes() for ids in self.encode(texts)]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        return self.tokenizer.decode(list(ids), skip_special_tokens=True)
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        return [self.tokenizer.id_to_token(i) or f"‹{i}›" for i in ids]
+
+    def units(self, ids: Iterable[int]) -> Units:
+        """The word of each piece, where a word is what its first piece begins."""
+        found: Units = []
+        words = 0
+        for i, piece in zip(given := list(ids), self.pieces(given), strict=True):
+            words += i not in self.specials and (self.begins_word(piece) or words == 0)
+            found.append(None if i in self.specials else words - 1)
+        return found
+
+    def begins_word(self, piece: str) -> bool:
+        return piece.startswith(BLANK) if self.model == "BPE" else not piece.startswith(self.prefix)
+
+    def as_json(self) -> dict[str, Any]:
+        stored = json.loads(self.tokenizer.to_str())
+        return {"kind": self.kind, "begin": self.begin, "end": self.end, "tokenizer": stored}
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> "ForeignPieces":
+        return cls(stored["tokenizer"], stored["begin"], stored["end"])
+
+
+def kind_of(stored: Any) -> str:
+    """WordPiece, or BPE over bytes."""
+    model = stored.get("model") if isinstance(stored, dict) else None
+    kind = model.get("type") if isinstance(model, dict) else None
+    if kind == "WordPiece" or (kind == "BPE" and "ByteLevel" in json.dumps(stored.get("pre_tokenizer"))):
+        return kind
+    raise InputError(f"a tokenizer that can be imported is a WordPiece or a byte-level BPE, got {brief(kind)}")
