@@ -14,7 +14,8 @@ from manyheads.text.columns import read_tsv, read_two
 from manyheads.text.counts import Counts, Faults
 from manyheads.text.jsonl import read_jsonl
 from manyheads.text.po import read_po
-from manyheads.text.rows import Pair, ReadOptions, Row
+from manyheads.text.lines import MAX_LINE
+from manyheads.text.rows import Pair, ReadOptions, Row, read_line_rows
 from manyheads.text.tmx import read_tmx
 
 __all__ = [
@@ -63,6 +64,8 @@ def check_paths(paths: Paths, option: str, reading: ReadOptions = AS_IT_IS) -> t
     names = [str(paths)] if isinstance(paths, (str, os.PathLike)) else list(map(str, paths))
     if not names:
         raise OptionError(f"{option} takes at least one file, got none", hint=f"{option} pairs.tsv")
+    if reading.texts:
+        return tuple(text_corpus(name, option, reading) for name in names)
     corpora: list[Corpus] = []
     rest = iter(split_weight(name, option) for name in names)
     for name, weight in rest:
@@ -72,6 +75,16 @@ def check_paths(paths: Paths, option: str, reading: ReadOptions = AS_IT_IS) -> t
         target, weight = check_target(name, weight, next(rest, None), option)
         corpora.append(Corpus((name, target), weight, reading))
     return tuple(corpora)
+
+
+def text_corpus(given: str, option: str, reading: ReadOptions) -> Corpus:
+    name, weight = split_weight(given, option)
+    if holds_pairs(name):
+        raise OptionError(
+            f"{option} takes files with a text a line, got {name}, which holds pairs",
+            hint=f"cut -f 2 {name} > texts.txt" if format_of(name) == ".tsv" else None,
+        )
+    return Corpus((name,), weight or 1.0, reading)
 
 
 def split_weight(name: str, option: str) -> tuple[str, float | None]:
@@ -126,7 +139,7 @@ def files_of(corpora: Sequence[Corpus]) -> list[str]:
 def read_pairs(corpus: Corpus, counts: Counts) -> Iterator[tuple[int, Pair]]:
     """(line number, (source, target)) of every usable pair; `counts` says what was left out."""
     for number, pair in read_every_pair(corpus, counts):
-        if pair and all(pair):
+        if pair and corpus.reading.usable(pair):
             yield number, pair
 
 
@@ -153,7 +166,7 @@ LINES_WITHOUT_A_PAIR = {"too_long", "not_utf8", "no_pair"}
 
 
 def count_row(row: Row, corpus: Corpus, counts: Counts) -> None:
-    if row.pair and row.pair[0] and row.pair[1]:
+    if row.pair and corpus.reading.usable(row.pair):
         counts.pairs += 1
         if CONTROL.search(row.pair[0]) or CONTROL.search(row.pair[1]):
             counts.note("control", corpus, row.line)
@@ -166,7 +179,9 @@ def count_row(row: Row, corpus: Corpus, counts: Counts) -> None:
 
 def read_rows(corpus: Corpus) -> Iterator[Row]:
     """Every row as its reader gives it; a side of nothing but blanks is ""."""
-    if len(corpus.paths) == 2:
+    if corpus.reading.texts:
+        rows = read_line_rows(corpus.paths[0], corpus.reading, MAX_LINE, lambda number, text: Row(number, (text, "")))
+    elif len(corpus.paths) == 2:
         rows = read_two(corpus.paths, corpus.reading)
     else:
         rows = READERS.get(format_of(corpus.paths[0]), read_tsv)(corpus.paths[0], corpus.reading)

@@ -32,11 +32,17 @@ class ReadOptions:
 
     source, target   what the sides are called in files that name them: keys of JSONL, languages of TMX
     bad_lines        "error": refuse a file with lines that cannot be read; "skip" them; "replace" the bytes that are not UTF-8
+    texts            a line is a text, whatever is in it, and not a pair: one whose target is blank
     """
 
     source: str | None = None
     target: str | None = None
     bad_lines: BadLines = "error"
+    texts: bool = False
+
+    def usable(self, pair: Pair | None) -> bool:
+        """Is there something to learn from?"""
+        return pair is not None and bool(pair[0]) and (self.texts or bool(pair[1]))
 
 
 class Row(NamedTuple):
