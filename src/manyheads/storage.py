@@ -23,6 +23,8 @@ __all__ = [
     "MANIFEST",
     "append_line",
     "is_whole",
+    "make_folder",
+    "plain_size",
     "publish",
     "read_file",
     "read_manifest",
