@@ -23,6 +23,7 @@ from manyheads.decoding.translator import Translator
 from manyheads.evaluation.rates import mean_loss, perplexity
 from manyheads.evaluation.scores import Scores, score_outputs
 from manyheads.inspection.moments import Pair as PairIds
+from manyheads.inspection.sides import number_words
 from manyheads.modelfolder import RECIPE, TOKENIZER
 from manyheads.models.transformer import Transformer
 from manyheads.recipe import Recipe
@@ -57,7 +58,7 @@ Lines = Callable[[], Iterable[str]]
 
 SAMPLES = 5
 VALIDATION_BATCH = 256
-FEW, SOME, MANY = 6, 16, 64
+FEW, SOME, MANY = 9, 18, 64
 """Pieces of a side of the example: about as many as can be seen at once, between the first two; never more than the last."""
 TRIED = 1_000
 
@@ -189,13 +190,14 @@ class Task:
         return self.summed_loss.fused()
 
     def example(self) -> PairIds | None:
-        """The first pair with a moderate number of pieces on both sides, or what comes nearest."""
-        pairs = self.held_out["dev"][:TRIED]
-        sources, targets = (
-            tokenizer.encode([pair[side] for pair in pairs])
-            for side, tokenizer in enumerate((self.vocabulary.source, self.vocabulary.target))
+        """The first pair with a moderate number of pieces on both sides, and as few of its words in several pieces as there are."""
+        pairs, sides = self.held_out["dev"][:TRIED], (self.vocabulary.source, self.vocabulary.target)
+        cut = [tokenizer.encode([pair[side] for pair in pairs]) for side, tokenizer in enumerate(sides)]
+        found = min(
+            zip(*cut, strict=True),
+            key=lambda pair: (sum(map(beyond, pair)), sum(map(splits, sides, pair))),
+            default=None,
         )
-        found = min(zip(sources, targets, strict=True), key=lambda pair: sum(map(beyond, pair)), default=None)
         if found is None or max(map(len, found)) > MANY:
             return None
         return PairIds((*found[0], END), (BEGIN, *found[1], END))
@@ -294,6 +296,11 @@ def listed(sentences: list[str]) -> str:
 def beyond(ids: Sequence[int]) -> int:
     """How many pieces more, or fewer, than a moderate number."""
     return max(FEW - len(ids), len(ids) - SOME, 0)
+
+
+def splits(tokenizer: Tokenizer, ids: Sequence[int]) -> int:
+    """Pieces beyond one for each word."""
+    return len(ids) - len(set(number_words(tokenizer, ids)))
 
 
 def spread_pairs(pairs: list[Pair], most: int) -> list[Pair]:
