@@ -29,6 +29,7 @@ __all__ = [
     "read_file",
     "read_manifest",
     "replace_file",
+    "room_free",
     "saving",
     "sync_file",
     "withdraw",

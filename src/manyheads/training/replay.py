@@ -4,6 +4,7 @@ It is for looking at, never needed to go on: what goes wrong here is said once, 
 it, and the model stays as it was: a run is the same run, bit for bit, with and without it.
 """
 
+import errno
 from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
 from pathlib import Path
@@ -13,13 +14,15 @@ from torch import nn
 from manyheads.errors import first_line
 from manyheads.inspection.moments import Pair, dump_moment, name_of_moment, see, steps_in, thinned
 from manyheads.models.transformer import Transformer
-from manyheads.storage import make_folder, replace_file
+from manyheads.storage import make_folder, replace_file, room_free
 from manyheads.training.session import Session
 
 __all__ = ["Recorder", "recorder_of"]
 
 MOST = 60
 """Moments that are kept: enough for a film, and a few megabytes at most."""
+ROOM = 16 << 20
+"""Bytes that must be free on the disk: the last ones are for what a run must save."""
 
 
 class Recorder:
@@ -44,6 +47,8 @@ class Recorder:
         moment = see(model, pair, step, known)
         if moment is None:
             return
+        if room_free(self.folder) < ROOM:
+            raise OSError(errno.ENOSPC, "little room is left on the disk")
         make_folder(self.folder)
         replace_file(self.folder / name_of_moment(step), dump_moment(moment))
         steps = steps_in(self.folder)
@@ -58,8 +63,9 @@ class Recorder:
         try:
             act()
         except Exception as error:
+            why = error.strerror if isinstance(error, OSError) else first_line(error)
             if not self.failed:
-                self.say(f"{self.folder} cannot be written ({first_line(error)}); training goes on without it")
+                self.say(f"{self.folder} cannot be written ({why}); training goes on without it")
             self.failed = True
 
 
