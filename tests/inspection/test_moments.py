@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cli.command import status
 from manyheads.decoding.translator import Translator
 from manyheads.errors import InputError, OptionError
 from manyheads.inspection.api import inspect
@@ -161,3 +162,13 @@ def test_refusals(run, tmp_path):
     (other / "replay" / name_of_moment(200)).write_bytes(dump_moment(fewer))
     with pytest.raises(InputError, match="of the model that it is shown with"):
         inspect(Translator.load(other, "cpu", "fp32"), replay=True)
+
+
+def test_the_command_makes_a_page_of_it(run, tmp_path, capfd):
+    assert status("inspect", str(run), "--replay", "--html", str(tmp_path / "replay.html")) == 0
+    assert b'"replay": {"steps": [0, 100, 200]' in (tmp_path / "replay.html").read_bytes()
+    assert status("inspect", str(run), "--replay", "--text", "Hallo.", "--html", str(tmp_path / "no.html")) == 2
+    assert "it goes without --text" in capfd.readouterr().err
+    assert status("inspect", "de-en", "--replay", "--html", str(tmp_path / "no.html")) == 2
+    assert "hint: train.replay=true" in capfd.readouterr().err
+    assert not (tmp_path / "no.html").exists()

@@ -4,6 +4,7 @@ import { meaningOf, MEASURES } from "./measures.js";
 import { KINDS } from "./weights.js";
 
 const FORMED = "The share of a head’s look that is already where it is at the last step: 1 is all of it.";
+const EARLY = 1.5; // 1 would be evenly
 export const TRACKS = ["formed", ...MEASURES]; // numbers of a head that are followed over the steps
 
 export function meaningOfTrack(track) {
@@ -56,8 +57,8 @@ export function stepName(step) {
   return step.toLocaleString("en-US");
 }
 
-// At most so many places of a list, spread evenly, the first and the last among them.
+// At most so many places of a list, the first and the last among them; closer at the beginning, where heads form.
 export function spread(count, most) {
   if (count <= most) return [...Array(count).keys()];
-  return [...Array(most).keys()].map((n) => Math.round((n * (count - 1)) / (most - 1)));
+  return [...new Set([...Array(most).keys()].map((n) => Math.round((count - 1) * (n / (most - 1)) ** EARLY)))];
 }
