@@ -4,6 +4,7 @@ import { chartShapes, makeScales, axisNumber, valueAt } from "./chart.js";
 import { h, replace, s } from "./dom.js";
 import { hueOf } from "./hues.js";
 
+const HUES_OF_LINES = [1, null, 4, 2]; // as heads have them
 const METRICS = {
   loss: "dev loss", bleu: "BLEU", chrf: "chrF", wer: "word error rate", per: "phone error rate",
 };
@@ -15,8 +16,8 @@ export function metricName(name) {
 // [{title, lines, from, to, low, high, now, chosen}]: those that there is something to draw of.
 export function chartsOf({ header, state, colours }, { n, place, numbers }, theme = colours.theme) {
   const { steps, curves, chosen } = header.replay;
-  const hue = (at) => hueOf([null, 1, 2, 4][at % 4], theme);
-  const given = (list) => list.map((line, at) => ({ ...line, hue: hue(list.length > 1 ? (at + 1) % 2 + 2 * (at >> 1) : at) }));
+  const hue = (at) => hueOf(HUES_OF_LINES[at % HUES_OF_LINES.length], theme);
+  const given = (list) => list.map((line, at) => ({ ...line, hue: hue(at) }));
   const heads = [...Array(header.model.heads).keys()];
   const follow = (head) => steps.map((step, at) => [step, numbers(at, { ...place, head }, state.track)]);
   const others = heads.filter((head) => head !== place.head);

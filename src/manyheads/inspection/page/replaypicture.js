@@ -26,17 +26,18 @@ export function replayPicture(shared, shown) {
   const cell = clamp(380 / Math.max(grid.columns.length, grid.rows.length), 6, 40);
   const middle = left + cell * grid.columns.length + widest(labels.columns) * 0.6 + 30;
   const charts = chartsOf(shared, shown, "light");
-  const high = Math.max(top + cell * grid.rows.length, charts.length * (CHART_HIGH + CHART_HEADROOM)) + 24;
-  const frames = spread(header.replay.steps.length, FILM_PICTURES);
+  const [{ steps }, pace] = [header.replay, CHART_HIGH + CHART_HEADROOM];
+  const high = Math.max(top + cell * grid.rows.length, charts.length * pace) + 24;
+  const frames = spread(steps.length, FILM_PICTURES);
   const wide = Math.max(middle + LEAST_WIDE + 16, frames.length * FILM_PACE + 32);
   const name = visible(header.model.name || "model");
-  const where = `${place.kind} ${headName(place.layer, place.head)} at step ${stepName(header.replay.steps[n])}`;
+  const where = `${place.kind} ${headName(place.layer, place.head)} at step ${stepName(steps[n])}`;
   const caption = `${name}: ${where}; shades of small pictures: square root${hiddenNote(state)}`;
   const picture = sheet(Math.ceil(wide), Math.ceil(high + FILM_SIDE + 64), caption);
   picture.append(
     gridPicture(shown, cell, state.power, [left, top]),
-    ...charts.map((chart, at) => chartPicture(chart, wide - middle - 16, [middle, 10 + at * (CHART_HIGH + CHART_HEADROOM)])),
-    ...frames.map((moment, at) => framePicture(shown.grids[moment], header.replay.steps[moment], [16 + at * FILM_PACE, high])),
+    ...charts.map((chart, at) => chartPicture(chart, wide - middle - 16, [middle, 10 + at * pace])),
+    ...frames.map((moment, at) => framePicture(shown.grids[moment], steps[moment], [16 + at * FILM_PACE, high])),
   );
   return picture;
 }

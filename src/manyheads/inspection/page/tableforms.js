@@ -126,11 +126,13 @@ const MAKERS_OF_TABLES = {
     const told = (n, name) => (name in replay.metrics[n] ? exact(replay.metrics[n][name]) : "");
     const rows = replay.steps.map((step, n) => [
       stepName(step), ...metrics.map((name) => told(n, name)), minus(totalAt(replay, n)),
-      replay.best[n].map((one) => visible(one.text)).join(" "), ...tracks.map((track) => exact(numbers(n, place, track))),
+      replay.best[n].map((one) => visible(one.text)).join(" "),
+      ...tracks.map((track) => exact(numbers(n, place, track))),
     ]);
     const columns = ["step", ...metrics.map(metricName), "log-probability", "likeliest pieces", ...tracks];
     const which = `${place.kind} ${headName(place.layer, place.head)}`;
-    return { caption: `The training: scores, the reference, what was likelier in its places, and ${which}`, columns, rows };
+    const caption = `The training: scores, the reference, what was likelier in its places, and ${which}`;
+    return { caption, columns, rows };
   },
 
   pieces({ header }) {
