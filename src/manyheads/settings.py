@@ -91,7 +91,7 @@ class TrainConfig(Section):
                      them and computes operation by operation; "auto" is "on" where it can be and the run is long enough to pay
                      for compiling
     tensorboard      write the curves for TensorBoard, too, to tensorboard/ in the folder of the run
-    replay           keep what every head does with one pair of the development set, at each validation, in replay/, and make
+    replay           keep what every head does with one pair of the development set, as it learns, in replay/, and make
                      inspect.html of it at the end
     seed             of everything random
     """

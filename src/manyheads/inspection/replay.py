@@ -135,6 +135,6 @@ def measured(moments: Sequence[Moment], kind: str) -> list[list[dict[str, Float[
 
     def numbers(now: Float[np.ndarray, "H T S"], then: Float[np.ndarray, "H T S"]) -> dict[str, Any]:
         now, then = now.astype("float64"), then.astype("float64")
-        return {"formed": np.minimum(now, then).sum(2).mean(1)} | summarise(now, ends, kind)
+        return {"formed": (np.minimum(now, then).sum(2) / then.sum(2)).mean(1)} | summarise(now, ends, kind)
 
     return [[numbers(*pair) for pair in zip(one.weights[kind], last.weights[kind], strict=True)] for one in moments]

@@ -23,7 +23,7 @@ from manyheads.training.keeping import publish, save_checkpoint
 from manyheads.training.memory import release_memory
 from manyheads.training.meter import Meter
 from manyheads.training.prefetch import prefetch
-from manyheads.training.replay import Recorder, recorder_of
+from manyheads.training.replay import Recorder, early_steps, recorder_of
 from manyheads.training.schedule import rate_at
 from manyheads.training.session import Session
 from manyheads.training.signals import StopRequest
@@ -68,7 +68,7 @@ def fit(session: Session, stop: StopRequest) -> Ending:
     ending = Ending("patience" if out_of_patience(state, config) else "finished")
     last_step = steps if ending.reason == "finished" else 0
     learn, make = choose_steps(session, last_step - state.progress.step)
-    recorder = recorder_of(session)
+    recorder, early = recorder_of(session), early_steps(validate_every) if config.replay else ()
     recorder.begin(state.progress.step)
     if state.progress.step == 0:
         recorder.keep(state.best_model(), 0, state.progress.before.get("dev", {}))
@@ -88,6 +88,9 @@ def fit(session: Session, stop: StopRequest) -> Ending:
         if step % validate_every == 0 or last:
             meter.send(step, rate)
             validate(session, meter, recorder)
+        elif step in early:
+            meter.pause()
+            recorder.keep(state.best_model(), step, {})
         if out_of_patience(state, config):
             ending = Ending("patience")
         elif signal and not last:

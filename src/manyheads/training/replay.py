@@ -1,4 +1,5 @@
-"""A training that can be looked at again: what every head did with one held-out pair, at the start and at each validation.
+"""A training that can be looked at again: what every head did with one held-out pair, at the start, on the way to the first
+validation, and at each of them.
 
 It is for looking at, never needed to go on: what goes wrong here is said once, and training goes on without it. Nothing is drawn for
 it, and the model stays as it was: a run is the same run, bit for bit, with and without it.
@@ -17,10 +18,11 @@ from manyheads.models.transformer import Transformer
 from manyheads.storage import make_folder, replace_file, room_free
 from manyheads.training.session import Session
 
-__all__ = ["Recorder", "recorder_of"]
+__all__ = ["Recorder", "early_steps", "recorder_of"]
 
 MOST = 60
 """Moments that are kept: enough for a film, and a few megabytes at most."""
+HALVINGS = 4
 ROOM = 16 << 20
 """Bytes that must be free on the disk: the last ones are for what a run must save."""
 
@@ -67,6 +69,11 @@ class Recorder:
             if not self.failed:
                 self.say(f"{self.folder} cannot be written ({why}); training goes on without it")
             self.failed = True
+
+
+def early_steps(validate_every: int) -> set[int]:
+    """Many heads have found their place before the first validation: a half, a quarter, … of the way there they are looked at, too."""
+    return {validate_every >> n for n in range(1, HALVINGS + 1)} - {0}
 
 
 def recorder_of(session: Session) -> Recorder:
