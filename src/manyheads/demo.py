@@ -1,6 +1,9 @@
 """`manyheads demo`: a pronouncer trained from scratch on this machine, then a bundled translator at work."""
 
 import gzip
+import os
+import sys
+import webbrowser
 from pathlib import Path
 
 from rich.console import Console
@@ -46,10 +49,21 @@ def run_demo(out: Path, console: Console, recipe: str = "pronounce-tiny", resume
     console.print(f"word error rate {scores.extra['wer']:.1f} %   phone error rate {scores.extra['per']:.1f} %")
     console.print(f"[dim]{scores.lines:,} pronunciations in {scores.seconds:.0f} s[/dim]")
     pronounce(console, translator, known_words(Path(train_files[0])))
-    console.print(f"\nIts curves, samples and attention: [bold]{escape(str(out / 'report.html'))}[/bold]")
+    console.print(f"\nIts curves and samples: [bold]{escape(str(out / 'report.html'))}[/bold]")
+    page = out / "inspect.html"
+    if page.is_file():
+        console.print(f"Its heads, as they formed: [bold]{escape(str(page))}[/bold]")
     heading(console, "3 · A translator, trained before", "German to English; `de-en` comes with the package.")
     translate(console, Translator.load("de-en"))
     console.print("\n[dim]Your own pairs: manyheads train small --train pairs.tsv --out runs/mine[/dim]")
+    if page.is_file() and somebody_looks(console):
+        webbrowser.open(page.absolute().as_uri())
+
+
+def somebody_looks(console: Console) -> bool:
+    """Is there a person at a terminal, and a screen to open a page on? A browser that takes over the terminal is no such thing."""
+    screen = sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    return console.is_terminal and sys.stdin.isatty() and screen and not os.environ.get("CI")
 
 
 def heading(console: Console, title: str, explanation: str) -> None:

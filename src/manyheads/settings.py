@@ -91,6 +91,8 @@ class TrainConfig(Section):
                      them and computes operation by operation; "auto" is "on" where it can be and the run is long enough to pay
                      for compiling
     tensorboard      write the curves for TensorBoard, too, to tensorboard/ in the folder of the run
+    replay           keep what every head does with one pair of the development set, as it learns, in replay/, and make
+                     inspect.html of it at the end
     seed             of everything random
     """
 
@@ -120,6 +122,7 @@ class TrainConfig(Section):
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     fast: Literal["auto", "on", "off"] = "auto"
     tensorboard: bool = False
+    replay: bool = True
     seed: int = between(0, 2**32 - 1, default=1)
 
     def rules(self) -> Iterator[str]:

@@ -95,12 +95,19 @@ def test_a_run_gets_a_page_that_needs_nothing_else(trained):
     content = trained.report.read_text(encoding="utf-8")
     page = Page(content)
     assert not {"script", "link", "img", "iframe", "object", "base", "form"} & set(page.tags)
-    assert not {name for name, _ in page.attributes} & {"src", "href", "srcset", "onload", "onerror", "onclick"}
+    assert not {name for name, _ in page.attributes} & {"src", "srcset", "onload", "onerror", "onclick"}
     assert "://" not in content
     assert "url(" not in content
     assert "@import" not in content
     assert ("content", "default-src 'none'; style-src 'unsafe-inline'") in page.attributes
     assert len(content) < 200_000
+
+
+def test_it_leads_to_the_inspector_beside_it_if_there_is_one(trained, crafted):
+    page = Page(trained.report.read_text(encoding="utf-8"))
+    assert [value for name, value in page.attributes if name == "href"] == ["inspect.html"]
+    assert trained.inspector.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert "href" not in crafted(step(10, loss=1.0))
 
 
 def test_it_shows_the_run(trained):

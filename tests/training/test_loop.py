@@ -64,6 +64,9 @@ class Script:
         loss = (model(torch.ones(batch.count, 1))[:, 0] - batch.values).square().sum()
         return loss * (1e6 if self.blow_up_at is not None and batch.step >= self.blow_up_at else 1)
 
+    def example(self):
+        return None
+
     def validate(self, model, *, final=False, on="dev", team):
         self.judged.append(model.weight.item())
         return Validation(self.scores[len(self.judged) - 1] if self.scores else 0.0, {"loss": 1.0})

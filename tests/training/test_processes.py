@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from manyheads.inspection.moments import steps_in
 from training.corpus import TINY, write_pairs
 from training.test_resume import sha256, step_of, wait_for
 
@@ -90,6 +91,8 @@ def test_two_processes_speak_with_one_voice(whole):
     steps = [json.loads(line)["step"] for line in (out / "log.jsonl").read_text().splitlines() if '"step"' in line]
     assert steps == sorted(steps)
     assert step_of(out) == 60
+    assert steps_in(out / "replay") == [0, 1, 2, 5, 10, 20, 40, 60]
+    assert (out / "inspect.html").is_file()
     assert "FutureWarning" not in said
 
 

@@ -48,6 +48,10 @@ def sha256(out):
     return hashlib.sha256((out / "model.safetensors").read_bytes()).hexdigest()
 
 
+def replay(out):
+    return {path.name: path.read_bytes() for path in (out / "replay").iterdir()}
+
+
 def step_of(out):
     """The last step that the log knows."""
     try:
@@ -86,6 +90,7 @@ def test_killed_at_random_and_resumed_it_ends_with_the_same_bytes(tmp_path, data
     assert code == 0, said
     assert "going on from step" in said
     assert sha256(killed) == sha256(whole)
+    assert replay(killed) == replay(whole)
 
 
 @pytest.mark.slow

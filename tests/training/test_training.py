@@ -62,7 +62,7 @@ def test_a_run_leaves_what_the_readme_says(tmp_path, data):
     names = {path.name for path in trained.folder.iterdir()} - {".lock"}
     assert names == {
         "recipe.toml", "tokenizer.json", "model.safetensors", "manifest.json", "summary.json",
-        "checkpoints", "log.jsonl", "report.html", "data",
+        "checkpoints", "log.jsonl", "report.html", "data", "replay", "inspect.html",
     }  # fmt: skip
     assert is_whole(trained.folder)
     assert Translator.load(trained.folder, "cpu").recipe.decode.alignment.startswith("0")

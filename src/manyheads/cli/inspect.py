@@ -30,6 +30,7 @@ def inspect(
     compare: Annotated[str | None, Parameter(show_default=False)] = None,
     compare_text: Annotated[str | None, Parameter(allow_leading_hyphen=True, show_default=False)] = None,
     compare_off: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True, show_default=False)] = (),
+    replay: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     term: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     view: str = "matrix",
     attention: str = "cross",
@@ -48,6 +49,7 @@ def inspect(
     manyheads inspect runs/de-en --text "Ein Hund schläft." --html look.html
     manyheads inspect de-en --text "Ein Hund schläft." --target "A dog is asleep." --png heads.png --view map
     manyheads inspect de-en --text "Ein Hund schläft." --html both.html --compare-off cross:3:1
+    manyheads inspect runs/mine --replay --html replay.html
     ```
 
     Parameters
@@ -72,6 +74,9 @@ def inspect(
         What the second reads; without it, the same.
     compare_off
         Heads that the second goes without: KIND:LAYER:HEAD, such as cross:3:1.
+    replay
+        Instead of a text: the pair that a run looked at while it was trained, and on the page what every head did with it at
+        each validation.
     term
         A heat map in the terminal; what is shown when no file is asked for.
     view
@@ -90,6 +95,8 @@ def inspect(
         What a page has beside attention, several times if wanted: leave-one-out, integrated-gradients. It has
         gradient-x-input and value-zeroing where they take no time, or if they are asked for.
     """
+    if replay and any((text, target, compare, compare_text, compare_off)):
+        raise OptionError("a replay has a text and a target of its own: it goes without --text, --target and --compare")
     comparing, off = bool(compare or compare_text or compare_off), [read_head(one) for one in compare_off]
     if comparing and (html is None or any((svg, png, as_json, term))):
         raise OptionError("a comparison is a page: it goes with --html alone", hint="--html both.html")
@@ -103,8 +110,8 @@ def inspect(
     if attribution and html is None:
         raise OptionError(f"an attribution is shown by a page, got --attribution {attribution[0]} without --html")
     options: dict[str, Any] = {} if beam is None else {"beam": beam}
-    translator, text = open_model(model, device), text or read_line()
-    found = inspect_text(translator, text, target, part=part, **options)
+    translator, text = open_model(model, device), text or ("" if replay else read_line())
+    found = inspect_text(translator, text, target, part=part, replay=replay, **options)
     if found.parts > 1:
         print(f"the text is read in {found.parts} parts; this is part {part}: --part shows another", file=sys.stderr)  # noqa: T201
     if comparing and html is not None:

@@ -44,7 +44,7 @@ def train(
     dev
         The same, to judge by. Without it some of the training pairs are held out.
     out
-        Folder of the run: the model, its recipe and tokenizer, checkpoints, log.jsonl, report.html.
+        Folder of the run: the model, its recipe and tokenizer, checkpoints, log.jsonl, report.html, inspect.html.
     base
         A run folder or a bundled model that is trained further: it keeps its shape and its tokenizer.
     old_dev

@@ -40,6 +40,7 @@ from manyheads.text.tokenizer import BEGIN, END
 if TYPE_CHECKING:
     from manyheads.inspection.attribution import Attribution
     from manyheads.inspection.comparison import Comparison
+    from manyheads.inspection.replay import Replay
 
 __all__ = ["SCHEMA", "Inspection", "inspect"]
 
@@ -60,6 +61,7 @@ class Inspection:
     means            what these gave instead of nothing
     typed            the texts as they were given; of the target None, where the model has found it
     beam             every continuation that the search has weighed; none where nothing was searched for, or not by one beam
+    replay           what a run's heads did with this pair while it was trained
     """
 
     translator: Translator
@@ -77,6 +79,7 @@ class Inspection:
     beam: tuple[Node, ...] = ()
     typed: tuple[str, str | None] = ("", None)
     means: Means | None = None
+    replay: "Replay | None" = None
 
     @property
     def translation(self) -> str:
@@ -149,7 +152,7 @@ class Inspection:
 
 def inspect(
     model: str | Path | Translator,
-    text: str,
+    text: str = "",
     target: str | None = None,
     *,
     prefix: str = "",
@@ -157,6 +160,7 @@ def inspect(
     instead: str = "zero",
     part: int = 1,
     ids: Sequence[int] | None = None,
+    replay: bool = False,
     **options: float,
 ) -> Inspection:
     """Let a model translate a text (or write the target that is given) and keep what every head did.
@@ -166,9 +170,12 @@ def inspect(
     instead   what these give: "zero", or the "mean" of what they give to this sentence while all heads are on
     part      which part of a long text, counted from 1
     ids       the target piece by piece, and its end if it has one: what a search has left unfinished can be looked at, too
+    replay    instead of a text: the pair that a run looked at while it was trained, with what its heads did then
     options   those of a search: beam, length_penalty, …
     """
     translator = Translator.of(model, "auto", "fp32")
+    if replay:
+        return replayed(translator, text, target)
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"an inspection needs a text to read, got {brief(text)}")
     parts, by_mean = translator.read([as_line(text)])[0], choose("instead", instead, INSTEAD)
@@ -185,6 +192,21 @@ def inspect(
         written, beam = write()
         found_here = look(translator, source, written, search, given is not None, (part, len(parts)), tuple(off), beam)
     return replace(found_here, typed=(text, target if ids is None else None), means=means)
+
+
+def replayed(translator: Translator, text: str, target: str | None) -> Inspection:
+    """The pair of a run's replay, through its model as it is now."""
+    from manyheads.inspection.replay import read_replay
+
+    if text or target is not None:
+        raise OptionError(
+            f"a replay has a text and a target of its own, got {brief(text or target)}",
+            hint="without a replay, a model reads what it is given",
+        )
+    found = read_replay(translator.folder, translator.vocabulary, translator.single.config)
+    source, (_, *written) = found.pair
+    seen = look(translator, list(source), written, translator.search(), True, (1, 1), (), ())
+    return replace(seen, typed=(seen.source.text, seen.translation), replay=found)
 
 
 def as_line(text: str) -> str:

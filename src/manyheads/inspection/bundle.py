@@ -3,6 +3,7 @@
     header["planes"]["cross/2"]           {"type": "f16", "shape": [heads, queries, keys]}: the weights of a layer
     header["planes"]["cross/2/q"]         what they were made of: q, k and v of each head, and the scores before softmax
     header["planes"]["search"]            where each continuation that a search has weighed looked, see hypotheses.py
+    header["planes"]["replay/cross/2"]    what heads did while the model was trained, see replay.py
     header["planes"]["flow/source"]       how each vector goes through the model, by the parts that header["flow"] names (flow.py)
 
 Weights are 16-bit floats: those of a row still add up to 1 ± 0.001, where 8 bits could be off by 0.07. What they were made of
@@ -23,6 +24,7 @@ from manyheads.inspection.api import SCHEMA, Inspection
 from manyheads.inspection.flow import flow
 from manyheads.inspection.hypotheses import looks_of, search_of
 from manyheads.inspection.lens import read_layers
+from manyheads.inspection.replay import replay_header, replay_planes
 from manyheads.inspection.spelling import read_spelling
 from manyheads.inspection.summaries import summaries
 from manyheads.inspection.trace import KINDS, Attended
@@ -70,6 +72,10 @@ def make_bundle(inspection: Inspection, most: int = LARGEST, *, inside: bool = T
         planes |= walk
     else:
         told, left_out = None, [*left_out, "the walk through the model: the page would be too large"]
+    replay, told_of_replay = inspection.replay, None
+    if replay is not None and inside:
+        planes |= replay_planes(replay, most // 2)
+        told_of_replay = replay_header(replay, inspection.translator.vocabulary.target, most // 2)
     stored = {
         name: {"type": TYPES[plane.dtype.name], "shape": plane.shape, "block": blocks.get(name, 1)}
         for name, plane in planes.items()
@@ -95,6 +101,7 @@ def make_bundle(inspection: Inspection, most: int = LARGEST, *, inside: bool = T
         "lens": read_layers(inspection),
         "heads": summaries(inspection),
         "flow": told,
+        "replay": told_of_replay,
         "planes": stored,
         "left_out": left_out,
     }

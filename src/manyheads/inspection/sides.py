@@ -9,7 +9,7 @@ from itertools import groupby
 
 from manyheads.text.tokenizer import BEGIN, END, Tokenizer
 
-__all__ = ["Piece", "Side", "Word", "read_side"]
+__all__ = ["Piece", "Side", "Word", "number_words", "read_side"]
 
 NAMES = {BEGIN: "⟨begin⟩", END: "⟨end⟩"}
 

@@ -10,10 +10,14 @@ from manyheads.report.charts import Curve
 from manyheads.tasks.task import Sample
 from manyheads.training.log import read_log
 
-__all__ = ["History", "as_number", "read_history"]
+__all__ = ["NO_METRIC", "NO_SCORE", "History", "as_number", "name_of", "read_history"]
 
 Event = dict[str, Any]
 
+NAMES = {
+    "loss": "dev loss", "bleu": "BLEU", "chrf": "chrF", "wer": "word error rate", "per": "phone error rate",
+}  # fmt: skip
+NO_SCORE = ("loss", "perplexity")
 ENDINGS = ("average", "final", "after", "stopped")
 NO_METRIC = ("event", "step", "score", "best", "reason", "samples", "on")
 LARGEST = 1e100
@@ -52,6 +56,14 @@ class History:
         points = [(step, value) for step, value in sorted(values.items()) if value is not None]
         return Curve(name, points, lost=len(values) - len(points))
 
+    def losses(self) -> list[Curve]:
+        return [self.curve("training", "step", "loss"), self.curve("dev", "validation", "loss")]
+
+    def scores(self) -> list[Curve]:
+        """Of the development set, whatever they are."""
+        keys = dict.fromkeys(key for event in self.of("validation") for key in event if is_score(event, key))
+        return [self.curve(name_of(key), "validation", key) for key in keys]
+
     def best_step(self) -> int | None:
         """When the model was chosen: at the last validation with the highest score."""
         scores = self.curve("", "validation", "score").points
@@ -70,6 +82,15 @@ class History:
             if (step := step_of(event)) is not None
         }
         return sorted(seen.items())
+
+
+def name_of(key: str) -> str:
+    """What people call a metric."""
+    return NAMES.get(key, key)
+
+
+def is_score(event: Event, key: str) -> bool:
+    return key not in (*NO_SCORE, *NO_METRIC) and isinstance(event[key], int | float)
 
 
 def read_history(path: Path) -> History:

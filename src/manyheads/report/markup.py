@@ -59,6 +59,7 @@ h1 { margin: 0; font-size: 2.6rem; line-height: 1.15; letter-spacing: -.015em; o
 h2 { margin: 3.5rem 0 1rem; padding-top: .9rem; border-top: 1px solid var(--line); font-size: 1.45rem; }
 h3 { margin: 2rem 0 .6rem; font-size: .95rem; font-weight: 600; }
 .lead { margin: .5rem 0 0; font-size: 1.2rem; color: var(--soft); }
+.more { margin: .9rem 0 0; } a { color: var(--c0); text-underline-offset: .2em; }
 .note { max-width: 44rem; margin: .6rem 0 1rem; font-size: .9rem; color: var(--soft); }
 dl { display: flex; flex-wrap: wrap; gap: 1px; margin: 2.2rem 0 0; background: var(--line);
   border: 1px solid var(--line); border-radius: .6rem; overflow: hidden; }

@@ -1,4 +1,5 @@
-"""report.html: how a run went, on one page that needs nothing but a browser: no network, no script, no other file."""
+"""report.html: how a run went, on one page that needs nothing but a browser: no network, no script, no other file. If the inspector's page
+is beside it, it leads there."""
 
 from itertools import groupby
 from typing import Any
@@ -7,7 +8,7 @@ from manyheads.errors import ManyheadsError
 from manyheads.modelfolder import RECIPE, load_model
 from manyheads.report.charts import draw_chart
 from manyheads.report.heatmap import MOST_HEADS, MOST_LAYERS, MOST_PIECES, Attention, draw_maps, draw_matrix, look
-from manyheads.report.history import NO_METRIC, History, as_number, read_history
+from manyheads.report.history import NO_METRIC, NO_SCORE, History, as_number, name_of, read_history
 from manyheads.report.markup import STYLE, note, shown
 from manyheads.storage import read_file
 from manyheads.tasks.task import Sample
@@ -19,11 +20,7 @@ MOST_SAMPLES = 20
 MOST_CHANGES = 24
 LONGEST_RECIPE = 100_000
 
-NAMES = {
-    "loss": "dev loss", "bleu": "BLEU", "chrf": "chrF", "wer": "word error rate", "per": "phone error rate",
-}  # fmt: skip
 PERCENT = ("wer", "per")
-NO_SCORE = ("loss", "perplexity")
 REASONS = {"finished": "all steps done", "patience": "the score no longer improved"}
 
 HOW_TO_READ = (
@@ -54,7 +51,7 @@ def write_report(run: Run) -> None:
     history = read_history(run.log)
     name, recipe = run.root.resolve().name, recipe_text(run)
     parts = [
-        header(name, description(run)),
+        header(name, description(run), "inspect.html" if run.inspector.is_file() else ""),
         figures(history),
         tuned_table(history),
         curves(history),
@@ -85,8 +82,9 @@ def lines_of(text: str) -> str:
     return "\n".join(shown(line) for line in text[:LONGEST_RECIPE].split("\n"))
 
 
-def header(name: str, about: str) -> str:
-    return f'<header><h1>{shown(name)}</h1><p class="lead" dir="auto">{shown(about)}</p></header>'
+def header(name: str, about: str, inspector: str) -> str:
+    link = f'<p class="more"><a href="{inspector}">Every head of it, and how they formed</a></p>' if inspector else ""
+    return f'<header><h1>{shown(name)}</h1><p class="lead" dir="auto">{shown(about)}</p>{link}</header>'
 
 
 # ── figures ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -97,10 +95,6 @@ def figures(history: History) -> str:
     metrics = sorted(history.metrics().items(), key=lambda metric: metric[0] in NO_SCORE)  # what one came for is first
     cells = [*((name_of(key), score(key, value), "") for key, value in metrics), *sizes(history)]
     return f"<dl>{''.join(figure(*cell) for cell in cells)}</dl>{said_of(history)}" if cells else ""
-
-
-def name_of(key: str) -> str:
-    return NAMES.get(key, key)
 
 
 def score(key: str, value: float) -> str:
@@ -152,12 +146,9 @@ def said_of(history: History) -> str:
 def curves(history: History) -> str:
     """The four that tell whether a run went well."""
     best = history.best_step()
-    losses = [history.curve("training", "step", "loss"), history.curve("dev", "validation", "loss")]
-    names = dict.fromkeys(key for event in history.of("validation") for key in event if is_score(event, key))
-    scores = [history.curve(name_of(key), "validation", key) for key in names]
     charts = [
-        draw_chart("Loss", losses, best=best),
-        draw_chart("Dev scores", scores, from_zero=True, best=best),
+        draw_chart("Loss", history.losses(), best=best),
+        draw_chart("Dev scores", history.scores(), from_zero=True, best=best),
         draw_chart("Learning rate", [history.curve("rate", "step", "rate")], from_zero=True),
         draw_chart("Speed", [history.curve("tokens/s", "step", "tokens_per_second")], from_zero=True),
     ]
@@ -169,10 +160,6 @@ def curves(history: History) -> str:
         else ""
     )
     return f'<h2>Training</h2>{about}<div class="charts">{"".join(charts)}</div>'
-
-
-def is_score(event: dict[str, Any], key: str) -> bool:
-    return key not in (*NO_SCORE, *NO_METRIC) and isinstance(event[key], int | float)
 
 
 # ── samples ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from manyheads.errors import InputError
+from manyheads.inspection.moments import Pair
 from manyheads.recipe import Recipe
 from manyheads.team import ALONE, Team
 
@@ -153,6 +154,11 @@ class Task(Protocol):
     def validate(self, model: nn.Module, *, final: bool = False, on: str = "dev", team: Team = ALONE) -> Validation:
         """Score a model on held-out data; in full, as it will be used, if it is the final one. The work is shared among the
         processes of a team, and all get the same result."""
+        ...
+
+    def example(self) -> Pair | None:
+        """One held-out pair, always the same, to see what a model's heads do with it while it learns. None where there is none to
+        be seen."""
         ...
 
     def settle(self, model: nn.Module) -> Recipe:

@@ -22,6 +22,8 @@ from manyheads.decoding.translation import ForcedScore
 from manyheads.decoding.translator import Translator
 from manyheads.evaluation.rates import mean_loss, perplexity
 from manyheads.evaluation.scores import Scores, score_outputs
+from manyheads.inspection.moments import Pair as PairIds
+from manyheads.inspection.sides import number_words
 from manyheads.modelfolder import RECIPE, TOKENIZER
 from manyheads.models.transformer import Transformer
 from manyheads.recipe import Recipe
@@ -46,7 +48,7 @@ from manyheads.text.parallel import (
     read_ready,
 )
 from manyheads.text.shards import Rows, Sequences
-from manyheads.text.tokenizer import PADDING, Tokenizer
+from manyheads.text.tokenizer import BEGIN, END, PADDING, Tokenizer
 from manyheads.text.turns import Numbers
 from manyheads.text.vocabulary import Vocabulary, train_vocabulary
 
@@ -56,6 +58,9 @@ Lines = Callable[[], Iterable[str]]
 
 SAMPLES = 5
 VALIDATION_BATCH = 256
+FEW, SOME, MANY = 9, 18, 64
+"""Pieces of a side of the example: about as many as can be seen at once, between the first two; never more than the last."""
+TRIED = 1_000
 
 
 class Task:
@@ -184,6 +189,19 @@ class Task:
     def fused_loss(self) -> FusedPairLoss:
         return self.summed_loss.fused()
 
+    def example(self) -> PairIds | None:
+        """The first pair with a moderate number of pieces on both sides, and as few of its words in several pieces as there are."""
+        pairs, sides = self.held_out["dev"][:TRIED], (self.vocabulary.source, self.vocabulary.target)
+        cut = [tokenizer.encode([pair[side] for pair in pairs]) for side, tokenizer in enumerate(sides)]
+        found = min(
+            zip(*cut, strict=True),
+            key=lambda pair: (sum(map(beyond, pair)), sum(map(splits, sides, pair))),
+            default=None,
+        )
+        if found is None or max(map(len, found)) > MANY:
+            return None
+        return PairIds((*found[0], END), (BEGIN, *found[1], END))
+
     def settle(self, model: nn.Module) -> Recipe:
         """With the attention that aligns best, unless the recipe names one."""
         if self.recipe.decode.alignment:
@@ -273,6 +291,16 @@ def describe(data: Parallel, vocabulary: Vocabulary, translated: int, say: Say) 
 
 def listed(sentences: list[str]) -> str:
     return "".join(f"\n  {sentence}" for sentence in sentences)
+
+
+def beyond(ids: Sequence[int]) -> int:
+    """How many pieces more, or fewer, than a moderate number."""
+    return max(FEW - len(ids), len(ids) - SOME, 0)
+
+
+def splits(tokenizer: Tokenizer, ids: Sequence[int]) -> int:
+    """Pieces beyond one for each word."""
+    return len(ids) - len(set(number_words(tokenizer, ids)))
 
 
 def spread_pairs(pairs: list[Pair], most: int) -> list[Pair]:

@@ -8,6 +8,10 @@ from typing import Any
 
 from torch import nn
 
+from manyheads.decoding.translator import Translator
+from manyheads.errors import first_line
+from manyheads.inspection.api import inspect
+from manyheads.inspection.moments import steps_in
 from manyheads.modelfolder import MODEL, load_weights
 from manyheads.report.page import write_report
 from manyheads.storage import read_file
@@ -100,7 +104,8 @@ def finish(task: Any, model: Any, run: Run, summary: dict[str, Any]) -> str:
     run.publish_recipe(task.settle(model), task.files())
     run.publish_summary(summary)
     task.close()
-    return write_report_or_say(run)
+    inspector = write_inspector_or_say(run)  # first: the report leads to what is there
+    return write_report_or_say(run) + inspector
 
 
 def write_report_or_say(run: Run) -> str:
@@ -110,3 +115,16 @@ def write_report_or_say(run: Run) -> str:
     except Exception as error:
         return f"; {run.report} could not be written: {error!r}"
     return f", report in {run.report}"
+
+
+def write_inspector_or_say(run: Run) -> str:
+    """The model on the pair that was looked at on the way, with what its heads did then. Of a run that kept nothing there is no such
+    page; for one that fails the same holds as for a report."""
+    try:
+        run.inspector.unlink(missing_ok=True)  # it would be of another model
+        if not steps_in(run.replay):
+            return ""
+        inspect(Translator.load(run.root, "cpu", "fp32"), replay=True).save(run.inspector)
+    except Exception as error:
+        return f"; {run.inspector} could not be written: {first_line(error)}"
+    return f", its heads in {run.inspector}"

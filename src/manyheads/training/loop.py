@@ -23,6 +23,7 @@ from manyheads.training.keeping import publish, save_checkpoint
 from manyheads.training.memory import release_memory
 from manyheads.training.meter import Meter
 from manyheads.training.prefetch import prefetch
+from manyheads.training.replay import Recorder, early_steps, recorder_of
 from manyheads.training.schedule import rate_at
 from manyheads.training.session import Session
 from manyheads.training.signals import StopRequest
@@ -67,6 +68,10 @@ def fit(session: Session, stop: StopRequest) -> Ending:
     ending = Ending("patience" if out_of_patience(state, config) else "finished")
     last_step = steps if ending.reason == "finished" else 0
     learn, make = choose_steps(session, last_step - state.progress.step)
+    recorder, early = recorder_of(session), early_steps(validate_every) if config.replay else ()
+    recorder.begin(state.progress.step)
+    if state.progress.step == 0:
+        recorder.keep(state.best_model(), 0, state.progress.before.get("dev", {}))
     show.start(steps, state.progress.step)
     for batch in batches(session, make, last_step):
         step = state.progress.step + 1
@@ -82,7 +87,10 @@ def fit(session: Session, stop: StopRequest) -> Ending:
             log_readings(session, meter, all_of_them=last)
         if step % validate_every == 0 or last:
             meter.send(step, rate)
-            validate(session, meter)
+            validate(session, meter, recorder)
+        elif step in early:
+            meter.pause()
+            recorder.keep(state.best_model(), step, {})
         if out_of_patience(state, config):
             ending = Ending("patience")
         elif signal and not last:
@@ -165,7 +173,7 @@ def log_readings(session: Session, meter: Meter, *, all_of_them: bool) -> None:
         watch(session, reading)
 
 
-def validate(session: Session, meter: Meter) -> None:
+def validate(session: Session, meter: Meter, recorder: Recorder) -> None:
     """Score the model; the best so far becomes the run's model."""
     meter.pause()
     log_readings(session, meter, all_of_them=True)
@@ -182,6 +190,7 @@ def validate(session: Session, meter: Meter) -> None:
     if better:
         progress.best, progress.best_step = max(score, LOWEST), progress.step
     log_validation(session, "validation", validation, better)
+    recorder.keep(model, progress.step, validation.metrics)
     session.show.validated(progress.step, meter.loss, meter.speed, validation, better)
     session.show.samples(validation)
     session.show.doing("training")

@@ -23,7 +23,8 @@ WRITING = ".writing"
 LEFT_EARLY = {"data", "log.jsonl", RECIPE, TOKENIZER}
 MAY_CHANGE = {
     "description", "train.steps", "train.epochs", "train.patience", "train.validate_every",
-    "train.save_every", "train.keep", "train.average", "train.accumulate", "train.shard", "train.tensorboard", "train.fast",
+    "train.save_every", "train.keep", "train.average", "train.accumulate", "train.shard", "train.tensorboard", "train.replay",
+    "train.fast",
     "decode.beam", "decode.length_penalty", "decode.max_source", "decode.max_ratio", "decode.max_extra", "decode.alignment",
 }  # fmt: skip
 """What may differ when a run goes on. All else would make it another run."""
@@ -36,6 +37,7 @@ class Run:
         self.root = root
         self.checkpoints, self.data, self.log = root / "checkpoints", root / "data", root / "log.jsonl"
         self.report, self.tensorboard = root / "report.html", root / "tensorboard"
+        self.replay, self.inspector = root / "replay", root / "inspect.html"
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -8,5 +8,6 @@ export const FORMS = {
   layers: "layers",
   heads: "heads",
   attribution: "attribution",
+  replay: "replay",
   pieces: "pieces",
 };

@@ -13,7 +13,7 @@ const SINGLE = "Vectors belong to pieces, all of them: here nothing is merged or
 const TITLES = {
   align: "Translate and align", lines: "Lines", matrix: "Matrix", map: "Model map", steps: "Decoding steps",
   beam: "Beam tree", lens: "Layer lens", switches: "Head switchboard", attribution: "Attribution",
-  inside: "Query and key", flow: "Flow", compare: "Compare", pieces: "Text to pieces", tables: "Text form",
+  inside: "Query and key", flow: "Flow", compare: "Compare", replay: "Replay", pieces: "Text to pieces", tables: "Text form",
 };
 const WHOLE = ["switches", "lens", "pieces", "attribution"]; // views that neither merge nor hide
 const MOST_NAMED = 3; // heads that are off, above which they are only counted
@@ -46,7 +46,8 @@ function withoutHeads(off) {
 export function tabsOf(shared) {
   const tabs = VIEWS.map((view) =>
     h("button", { type: "button", role: "tab", click: () => shared.choose({ view }) }, TITLES[view]));
-  tabs[VIEWS.indexOf("compare")].hidden = !shared.other.possible && shared.state.view !== "compare";
+  const there = { compare: shared.other.possible, replay: shared.header.replay };
+  VIEWS.forEach((view, n) => (tabs[n].hidden = view in there && !there[view] && shared.state.view !== view));
   const step = (event) => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!by) return;

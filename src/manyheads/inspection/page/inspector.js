@@ -24,6 +24,7 @@ import { matrixView } from "./matrix.js";
 import { openOther } from "./other.js";
 import { piecesView } from "./pieces.js";
 import { openPlanes } from "./planes.js";
+import { replayView } from "./replay.js";
 import { changed, firstSelection, fromAddress, isStep, toAddress } from "./selection.js";
 import { stepsView } from "./steps.js";
 import { switchesView } from "./switches.js";
@@ -32,7 +33,7 @@ import { tablesView } from "./tables.js";
 const MAKERS = {
   align: alignView, lines: linesView, matrix: matrixView, map: mapView, steps: stepsView, beam: beamView,
   lens: lensView, switches: switchesView, attribution: attributionView, inside: insideView, flow: flowView,
-  compare: compareView, pieces: piecesView, tables: tablesView,
+  compare: compareView, replay: replayView, pieces: piecesView, tables: tablesView,
 };
 
 // One answer, drawn into `body`: {show, recall, remove}. What is looked at comes from the address and goes back there.

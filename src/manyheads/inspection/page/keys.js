@@ -47,7 +47,7 @@ function stepped(what, by, state, header) {
   const now = changed(state, links, header);
   const round = (n, count) => (n + by + count) % count;
   if (what === "layer") return { ...links, layer: round(now.layer, header.model.layers[now.kind]) };
-  if (state.view === "inside" || state.view === "flow") return { head: round(state.head || 0, header.model.heads) };
+  if (["inside", "flow", "replay"].includes(state.view)) return { head: round(state.head || 0, header.model.heads) };
   const next = round(state.head === null ? 0 : state.head + 1, header.model.heads + 1);
   return { ...links, head: next === 0 ? null : next - 1 };
 }

@@ -3,15 +3,14 @@
 import { css } from "./colour.js";
 import { choice } from "./controls.js";
 import { active, h, replace, replaceControls, rove } from "./dom.js";
+import { fitBlocks, headBlock, nearest } from "./headblocks.js";
 import { mapPicture } from "./mappicture.js";
 import { allHeads, inOrder, meaningOf, MEASURES, shareOf } from "./measures.js";
 import { clamp, exact } from "./numbers.js";
 import { thumbnail, thumbnailGrids } from "./thumbnails.js";
 import { makeTip } from "./tip.js";
-import { headName, KINDS, ROLES } from "./weights.js";
+import { headName, KINDS } from "./weights.js";
 
-const [SMALLEST, LARGEST] = [26, 84]; // pixels of a thumbnail
-const [SPACE, MARGINS, APART_BLOCKS] = [6, 33, 28]; // between thumbnails, beside them, between blocks
 const TINT = 0.55; // of full colour, behind the largest number: it must still be read
 const ORDER_NAMES = [["layers", "layer by layer"], ["most", "most first"], ["least", "least first"]];
 const OF_PIECES = "The numbers are of pieces, begin and end included, whatever is shown.";
@@ -102,25 +101,12 @@ export function mapView(shared) {
   }
 
   function blockOf(kind) {
-    const count = shared.header.model.heads;
-    const numbers = [...Array(count).keys()].map((n) => h("span", { class: "number-of" }, String(n)));
-    const row = (layer) => [h("span", { class: "number-of layer", "data-place": `${kind} ${layer}` }, String(layer)),
-      ...heads.filter((one) => one.kind === kind && one.layer === layer).map((one) => buttons.get(one))];
-    const corner = h("span", { class: "number-of first" }, "layer");
-    const grid = h("div", { class: "thumbs" }, corner, numbers, layersOf(kind).flatMap(row));
-    return h("section", { class: "block", role: "group", "aria-label": kind },
-      h("h3", {}, kind, h("small", {}, ROLES[kind])), h("div", { class: "scroll" }, grid));
+    const at = (layer, head) => heads.find((one) => one.kind === kind && one.layer === layer && one.head === head);
+    return headBlock(shared.header, kind, (layer, head) => buttons.get(at(layer, head)));
   }
 
-  // As many blocks in a row as can stand, each as large as fits.
   function fit() {
-    const count = shared.header.model.heads;
-    const room = element.clientWidth;
-    if (!room) return;
-    const sizes = [3, 2, 1].map((across) => ((room - (across - 1) * APART_BLOCKS) / across - MARGINS) / count - SPACE);
-    const size = sizes.find((one) => one >= SMALLEST) || SMALLEST;
-    element.style.setProperty("--size", `${Math.floor(Math.min(size, LARGEST))}px`);
-    element.style.setProperty("--heads", count);
+    fitBlocks(element, shared.header.model.heads);
   }
 
   function mark() {
@@ -209,25 +195,6 @@ export function mapView(shared) {
     table: () => mapTable(heads),
     picture: () => mapPicture(shared, heads, grids),
   };
-}
-
-// The next thumbnail that way, by where they are on the screen: blocks may stand side by side or wrap.
-function nearest(all, from, key) {
-  const way = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] }[key];
-  if (!way) return null;
-  const middle = (element) => {
-    const box = element.getBoundingClientRect();
-    return [(box.left + box.right) / 2, (box.top + box.bottom) / 2];
-  };
-  const [x, y] = middle(from);
-  let [best, least] = [null, Infinity];
-  for (const one of all) {
-    const [u, v] = middle(one);
-    const ahead = (u - x) * way[0] + (v - y) * way[1];
-    const aside = Math.abs((u - x) * way[1]) + Math.abs((v - y) * way[0]);
-    if (ahead > 1 && ahead + 4 * aside < least) [best, least] = [one, ahead + 4 * aside];
-  }
-  return best;
 }
 
 function mapTable(heads) {

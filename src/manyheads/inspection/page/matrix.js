@@ -168,7 +168,7 @@ function roomIn(element) {
   return element.clientWidth > NARROW ? element.clientWidth - ASIDE : element.clientWidth;
 }
 
-function pinnedIn(grid, state) {
+export function pinnedIn(grid, state) {
   const { query, key } = namesOf(grid.kind);
   const cell = { row: unitWith(grid.rows, state[query]), column: unitWith(grid.columns, state[key]) };
   return cell.row >= 0 || cell.column >= 0 ? cell : null;

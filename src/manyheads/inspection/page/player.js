@@ -3,7 +3,7 @@
 const PACE = 900; // milliseconds a step
 
 // now(), last, go(n): where it is, where it ends, how it moves. shown(): is it still to be seen? turned(playing) is told.
-export function makePlayer({ now, last, go, shown, turned }) {
+export function makePlayer({ now, last, go, shown, turned, wait = PACE }) {
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
   let timer = null;
   const stop = () => {
@@ -17,7 +17,7 @@ export function makePlayer({ now, last, go, shown, turned }) {
   };
   const start = () => {
     if (now() === last) go(1);
-    timer = setInterval(tick, PACE);
+    timer = setInterval(tick, wait);
     turned(true);
   };
   const toggle = () => {

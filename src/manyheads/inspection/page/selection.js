@@ -7,11 +7,12 @@ import { STAGES } from "./flowstages.js";
 import { FORMS } from "./forms.js";
 import { MEASURES, ORDERS } from "./measures.js";
 import { METHODS } from "./methods.js";
+import { TRACKS } from "./moments.js";
 import { KINDS } from "./weights.js";
 
 export const VIEWS = [
   "align", "lines", "matrix", "map", "steps", "beam", "lens", "switches", "attribution", "inside", "flow", "compare",
-  "pieces", "tables",
+  "replay", "pieces", "tables",
 ];
 const LINKS = ["best", "all", "head", "attribution"];
 export const POWERS = [1, 2, 3, 0]; // the root that is taken of a weight before it is a colour; 0 is its logarithm
@@ -22,17 +23,19 @@ const LETTERS = {
   words: "w", hide: "x", power: "p", links: "a",
   three: "all", below: "e", heads: "on", most: "n", measure: "m", order: "r",
   node: "b", pruned: "pr", form: "f", method: "q", over: "u", stage: "g",
+  moment: "at", track: "c",
 };
 // What the back button undoes.
 const STEPS = [
   "view", "kind", "layer", "head", "words", "hide", "links", "three", "below", "heads", "measure", "order",
   "pruned", "form", "method", "over", "stage",
+  "track",
 ];
 
 export function firstSelection(header) {
   const reading = header.reading;
   return {
-    view: "align",
+    view: header.replay ? "replay" : "align",
     kind: "cross",
     layer: reading ? reading.layer : header.model.layers.cross - 1,
     head: reading ? reading.head : null,
@@ -55,6 +58,8 @@ export function firstSelection(header) {
     method: "value-zeroing", // of attribution, and what is owed to
     over: "source",
     stage: null, // of the walk through the model; null: where it begins
+    moment: null, // of the training, by its step; null: the last
+    track: "formed", // what is followed over its steps
   };
 }
 
@@ -107,6 +112,8 @@ export function fromAddress(text, header) {
     method: read("method", Object.keys(METHODS)),
     over: read("over", ["source", "target"]),
     stage: read("stage", STAGES),
+    moment: read("moment", [null, ...(header.replay ? header.replay.steps : [])]),
+    track: read("track", TRACKS),
   };
 }
 

@@ -8,8 +8,10 @@ import { bestOf, searchOf, textOf } from "./beamtree.js";
 import { visible } from "./letters.js";
 import { allHeads, MEASURES } from "./measures.js";
 import { attributionGrid, attributionsOf, METHODS } from "./methods.js";
+import { headShown, openNumbers, stepName, totalAt, TRACKS } from "./moments.js";
 import { exact } from "./numbers.js";
 import { marksIn } from "./piecesfacts.js";
+import { metricName } from "./replaycharts.js";
 import { namesOf } from "./selection.js";
 import { gridOf, headName, maskOf, ROLES, rowOf, unitWith } from "./weights.js";
 
@@ -111,6 +113,26 @@ const MAKERS_OF_TABLES = {
       `${one.layer}.${one.head}${one.off ? ", off" : ""}`, ...names.map((name) => exact(one.values[name])),
     ]);
     return { caption: `Heads of the ${state.kind} attention, layer.head`, columns: ["head", ...names], rows };
+  },
+
+  async replay(shared) {
+    const { header, state } = shared;
+    const { replay } = header;
+    if (!replay) return nothing("This page holds no replay.");
+    const numbers = await openNumbers(shared);
+    const place = { ...state, head: headShown(shared, numbers) };
+    const metrics = [...new Set(replay.metrics.flatMap((one) => Object.keys(one)))];
+    const tracks = TRACKS.filter((track) => !Number.isNaN(numbers(0, place, track)));
+    const told = (n, name) => (name in replay.metrics[n] ? exact(replay.metrics[n][name]) : "");
+    const rows = replay.steps.map((step, n) => [
+      stepName(step), ...metrics.map((name) => told(n, name)), minus(totalAt(replay, n)),
+      replay.best[n].map((one) => visible(one.text)).join(" "),
+      ...tracks.map((track) => exact(numbers(n, place, track))),
+    ]);
+    const columns = ["step", ...metrics.map(metricName), "log-probability", "likeliest pieces", ...tracks];
+    const which = `${place.kind} ${headName(place.layer, place.head)}`;
+    const caption = `The training: scores, the reference, what was likelier in its places, and ${which}`;
+    return { caption, columns, rows };
   },
 
   pieces({ header }) {

@@ -52,7 +52,7 @@ function controlsFor(shared) {
   const attention = [kindChoice(shared), layerChoice(shared), headChoice(shared)];
   const more = {
     alignment: () => linksChoice(shared), attention: () => attention, attribution: () => debtChoice(shared),
-    heads: () => [kindChoice(shared)],
+    heads: () => [kindChoice(shared)], replay: () => attention,
   };
   return [choice("Table", forms, state.form, (form) => choose({ form })), ...(more[state.form] || (() => []))()];
 }
