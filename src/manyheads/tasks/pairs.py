@@ -9,7 +9,7 @@ source: ids and end · target: begin and ids · labels: ids and end
 B pairs · S source tokens · T target tokens
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -176,12 +176,12 @@ def pad_pairs(sources: Rows, targets: Rows) -> PairBatch:
     )
 
 
-def pad_in_parts(sources: Rows, targets: Rows, tokens: int) -> list[PairBatch]:
+def pad_in_parts(sources: Rows, targets: Rows, tokens: int, pad: Callable[[Rows, Rows], Any] = pad_pairs) -> list[Any]:
     """Of sentences of about one length each, and of so many tokens at most."""
     longest = np.maximum(sources.lengths, targets.lengths) + 1
     order = np.argsort(longest, kind="stable")
     parts = np.split(order, cut(longest[order], tokens)[1:-1]) if len(order) else []
-    return [pad_pairs(sources.some(part), targets.some(part)) for part in parts]
+    return [pad(sources.some(part), targets.some(part)) for part in parts]
 
 
 def pack_pairs(sources: Rows, targets: Rows, room: Room, longest: int) -> PackedPairs:

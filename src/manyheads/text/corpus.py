@@ -13,8 +13,8 @@ from manyheads.errors import InputError, OptionError
 from manyheads.text.columns import read_tsv, read_two
 from manyheads.text.counts import Counts, Faults
 from manyheads.text.jsonl import read_jsonl
-from manyheads.text.po import read_po
 from manyheads.text.lines import MAX_LINE
+from manyheads.text.po import read_po
 from manyheads.text.rows import Pair, ReadOptions, Row, read_line_rows
 from manyheads.text.tmx import read_tmx
 

@@ -1,0 +1,222 @@
+"""A task whose data are lines of files: pairs of them, or texts. Reading them, keeping them as ids, and dealing out batches is the same for all."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from manyheads.modelfolder import RECIPE, TOKENIZER
+from manyheads.recipe import Recipe
+from manyheads.tasks.pairs import Parts, pad_in_parts
+from manyheads.tasks.task import Say, changed_data
+from manyheads.team import ALONE, Team
+from manyheads.text.batches import BatchPlan
+from manyheads.text.bytepairs import BytePairs
+from manyheads.text.corpus import Corpus, Counts, Pair, Paths, ReadOptions, check_paths, files_of
+from manyheads.text.cutters import employed
+from manyheads.text.dropout import MergeDropout, Recut
+from manyheads.text.packs import PackPlan, Room
+from manyheads.text.parallel import (
+    Parallel,
+    fingerprint,
+    forget_ids,
+    is_prepared,
+    open_parallel,
+    prepare_parallel,
+    read_dev,
+    read_ready,
+)
+from manyheads.text.shards import Rows, Sequences
+from manyheads.text.tokenizer import PADDING, Tokenizer
+from manyheads.text.turns import Numbers
+from manyheads.text.vocabulary import Vocabulary
+
+__all__ = ["LineTask", "Lines", "listed"]
+
+Lines = Callable[[], Iterable[str]]
+
+
+class LineTask:
+    """What is left to say: how a batch is made of rows, and which side of them is predicted."""
+
+    texts: ClassVar[bool] = False
+    """A line is a text, and not a pair."""
+
+    def __init__(
+        self, recipe: Recipe, vocabulary: Vocabulary, data: Parallel, folder: Path, old: list[Pair] | None = None
+    ) -> None:
+        self.recipe, self.vocabulary, self.data, self.folder = recipe, vocabulary, data, folder
+        self.held_out = {"dev": data.dev} | ({"old": old} if old else {})
+        self.sources = as_learnt(data.sources, vocabulary.source, recipe, side=0)
+        self.targets = as_learnt(data.targets, vocabulary.target, recipe, side=1)
+        self.fingerprint = data.fingerprint
+        self.plan = self.arrange(packs=0)
+
+    @classmethod
+    def prepare(
+        cls,
+        recipe: Recipe,
+        folder: Path,
+        data: Mapping[str, Paths | None],
+        files: Mapping[str, bytes],
+        say: Say,
+        changed: bool = False,
+    ) -> Self:
+        corpora = corpora_of(recipe, data, cls.texts)
+        train, dev = corpora["train"] or (), corpora["dev"]
+        old = data.get("old")
+        reading = reading_of(recipe, cls.texts)
+        old_pairs = read_dev(check_paths(old, "--old-dev", reading), Counts()) if old else None
+        known = Vocabulary.loads(files[TOKENIZER].decode(), TOKENIZER) if TOKENIZER in files else None
+        begun = RECIPE in files  # what a run that never began has left may be other data
+        before = read_ready(folder) if begun else {}
+        if before and not changed:
+            check_unchanged(corpora, before)
+        if known is None or changed or not begun or not is_prepared(folder):
+            learn = partial(cls.learn_vocabulary, recipe) if known is None else lambda *_: known
+            text = None if changed else before.get("text")
+            known = prepare_parallel(folder, train, dev, learn, recipe.data.max_length, text)
+        vocabulary = known
+        parallel = open_parallel(folder, vocabulary)
+        cls.describe(parallel, vocabulary, recipe, say)
+        return cls(recipe, vocabulary, parallel, folder, old_pairs)
+
+    @classmethod
+    def check(cls, recipe: Recipe, folder: Path, data: Mapping[str, Paths | None]) -> None:
+        if before := read_ready(folder):
+            check_unchanged(corpora_of(recipe, data, cls.texts), before)
+
+    def files(self) -> dict[str, bytes]:
+        return {TOKENIZER: self.vocabulary.dumps().encode()}
+
+    def arrange(self, packs: int) -> BatchPlan | PackPlan:
+        """Batches of so many packs; or, of none, of sentences of one length, to be padded."""
+        # One more token on either side: the end of the source, the begin or the end of the target.
+        lengths = self.sources.lengths + 1, self.targets.lengths + 1
+        train = self.recipe.train
+        corpora = [(pairs, weight) for _, pairs, weight in self.data.corpora]
+        if packs:
+            self.plan = PackPlan(*lengths, train.tokens, train.seed, corpora, packs)
+        else:
+            self.plan = BatchPlan(*lengths, train.tokens, train.seed, corpora)
+        return self.plan
+
+    @property
+    def batches_per_epoch(self) -> int:
+        return self.plan.batches
+
+    def batch(self, step: int, team: Team = ALONE) -> Any:
+        """If the plan is made of packs, their lines, padded."""
+        if isinstance(self.plan, BatchPlan):
+            return self.share_of(self.plan.rows(step), step, team)
+        rows = np.concatenate(self.plan.rows(step))
+        if team.size > 1:  # each must compute as many parts as the others: one
+            return self.share_of(rows, step, team)
+        parts = [
+            part for sides in self.pieces(step) for part in pad_in_parts(*sides, max(self.plan.room[:2]), self.pad)
+        ]
+        return Parts(parts, sum(part.count for part in parts), rows)
+
+    def share_of(self, rows: Numbers, step: int, team: Team) -> Any:
+        """A process' share of lines, padded."""
+        sources, targets = self.rows(rows, step // self.plan.batches)
+        mine = list(team.share(range(len(rows))))
+        # All processes compute as many lines: who has one less gets one along with which there is nothing to learn.
+        short = -(-len(rows) // team.size) - len(mine)
+        batch = self.pad(sources.some(mine + [0] * short), targets.some(mine + [0] * short))
+        batch.labels[len(mine) :] = PADDING
+        return replace(batch, count=self.count(sources, targets), pairs=rows[mine])
+
+    def packs(self, step: int) -> Parts[Any]:
+        assert isinstance(self.plan, PackPlan)
+        pieces, longest = list(self.pieces(step)), self.recipe.data.max_length + 1
+        packs = [self.pack(*sides, self.plan.room, longest) for sides in pieces]
+        return Parts(packs, sum(self.count(*sides) for sides in pieces), np.concatenate(self.plan.rows(step)))
+
+    def pad(self, sources: Rows, targets: Rows) -> Any:
+        """One line a row."""
+        raise NotImplementedError
+
+    def pack(self, sources: Rows, targets: Rows, room: Room, longest: int) -> Any:
+        """One line after the other, in a room of fixed size."""
+        raise NotImplementedError
+
+    def count(self, sources: Rows, targets: Rows) -> int:
+        """Tokens that are predicted, the end of every line included."""
+        raise NotImplementedError
+
+    @classmethod
+    def learn_vocabulary(cls, recipe: Recipe, sources: Lines, targets: Lines) -> Vocabulary:
+        raise NotImplementedError
+
+    @classmethod
+    def describe(cls, data: Parallel, vocabulary: Vocabulary, recipe: Recipe, say: Say) -> None:
+        """What there is to learn from."""
+        raise NotImplementedError
+
+    def pieces(self, step: int) -> Iterator[tuple[Rows, Rows]]:
+        """Sources and targets of each pack of a step."""
+        assert isinstance(self.plan, PackPlan)
+        for rows in self.plan.rows(step):
+            yield self.rows(rows, step // self.plan.batches, *self.plan.room[:2])
+
+    def rows(
+        self, rows: Numbers, epoch: int, source_room: int | None = None, target_room: int | None = None
+    ) -> tuple[Rows, Rows]:
+        """Sources and targets. Both are begun before either is waited for: processes cut them at the same time."""
+        sources = self.sources.begin(rows, epoch, source_room)
+        targets = self.targets.begin(rows, epoch, target_room)
+        return sources(), targets()
+
+    def lines(self, batch: Any) -> dict[str, list[int]]:
+        return self.data.places(batch.pairs)
+
+    def hastened(self) -> AbstractContextManager[None]:
+        return employed((self.sources, self.targets))
+
+    def close(self) -> None:
+        forget_ids(self.folder)
+
+
+def reading_of(recipe: Recipe, texts: bool) -> ReadOptions:
+    return replace(recipe.data.reading, texts=texts)
+
+
+def corpora_of(
+    recipe: Recipe, data: Mapping[str, Paths | None], texts: bool = False
+) -> dict[str, tuple[Corpus, ...] | None]:
+    reading, dev = reading_of(recipe, texts), data["dev"]
+    return {
+        "train": check_paths(data["train"] or (), "--train", reading),
+        "dev": check_paths(dev, "--dev", reading) if dev else None,
+    }
+
+
+def as_learnt(stored: Sequences, tokenizer: Tokenizer, recipe: Recipe, side: int) -> Sequences | Recut:
+    """One side of the pairs: as it is stored, or cut into other pieces in every epoch."""
+    probability = recipe.data.bpe_dropout
+    if not probability or not isinstance(tokenizer, BytePairs):
+        return stored
+    return Recut(stored, MergeDropout(tokenizer, probability, recipe.train.seed, side), recipe.data.max_length)
+
+
+def check_unchanged(data: Mapping[str, Sequence[Corpus] | None], before: Mapping[str, Any]) -> None:
+    """A resumed run is the same run: on the same data."""
+    for name, sums in fingerprint(data).items():
+        stored = before["files"][name]
+        if len(sums) != len(stored):
+            raise changed_data(f"{len(sums)} files as --{name} instead of {len(stored)}")
+        for path, then, now in zip(files_of(data[name] or ()), stored, sums, strict=True):
+            if then != now:
+                raise changed_data(f"other content in {path}" if now else f"{path}, which cannot be read")
+    for corpus, (_, _, weight) in zip(data["train"] or (), before["corpora"], strict=True):
+        if corpus.weight != weight:
+            raise changed_data(f"weight {corpus.weight:g} of {corpus} instead of {weight:g}")
+
+
+def listed(sentences: list[str]) -> str:
+    return "".join(f"\n  {sentence}" for sentence in sentences)
