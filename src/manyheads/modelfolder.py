@@ -38,12 +38,14 @@ __all__ = [
     "dump_recipe",
     "dump_weights",
     "find_model",
+    "load_by_task",
     "load_encoder",
     "load_language_model",
     "load_model",
     "load_weights",
     "save_model",
     "save_weights",
+    "task_of_folder",
 ]
 
 RECIPE, TOKENIZER, MODEL = "recipe.toml", "tokenizer.json", "model.safetensors"
@@ -96,6 +98,17 @@ def load_language_model(folder: str | Path) -> tuple[LanguageModel, Vocabulary, 
     return load_folder(
         folder, "generate", lambda recipe, found: LanguageModel(recipe.language_model, found.source.size)
     )
+
+
+def load_by_task(folder: str | Path) -> tuple[nn.Module, Vocabulary, Recipe]:
+    """Whatever the model is for."""
+    return {"embed": load_encoder, "generate": load_language_model}.get(task_of_folder(folder), load_model)(folder)
+
+
+def task_of_folder(folder: str | Path) -> str:
+    """What a model is for; nothing if it does not say so."""
+    place = find_model(folder)
+    return recipe_from_text(text(place, RECIPE, 1 << 20), str(place / RECIPE)).task if (place / RECIPE).exists() else ""
 
 
 def load_folder(

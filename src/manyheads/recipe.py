@@ -64,7 +64,7 @@ class Kind:
 TASKS = {
     "translate": Kind(TransformerConfig, ("data", "train", "decode", "published"), "manyheads.tasks.translate"),
     "embed": Kind(EncoderConfig, ("embed",)),
-    "generate": Kind(LanguageModelConfig, ("generate",)),
+    "generate": Kind(LanguageModelConfig, ("data", "train", "generate"), "manyheads.tasks.generate"),
 }
 
 SECTIONS: dict[str, type[Section]] = {
@@ -267,14 +267,8 @@ def rules_of_embed(recipe: Recipe) -> Iterator[str]:
 def rules_of_translate(recipe: Recipe) -> Iterator[str]:
     model, longest = recipe.transformer, recipe.data.max_length
     if model.positions == "learned" and model.max_length <= longest:
-        yield (
-            f"learned positions must reach to the end of the longest sentence, got model.max_length = {model.max_length} "
-            f"and data.max_length = {longest}"
-        )
-    if recipe.train.rdrop and not (
-        model.dropout or model.attention_dropout or model.feedforward_dropout or model.drop_path
-    ):
-        yield f"R-Drop compares two dropouts, got train.rdrop = {recipe.train.rdrop} and no dropout in [model]"
+        yield positions_end(model.max_length, longest)
+    yield from rules_of_rdrop(recipe)
     source, target = recipe.data.tokenizers
     if model.tie == "all" and source != target:
         yield (
@@ -285,11 +279,31 @@ def rules_of_translate(recipe: Recipe) -> Iterator[str]:
         yield from Reading.parse(recipe.decode.alignment).misfits(model.depth, model.heads)
 
 
-def no_rules(recipe: Recipe) -> Iterator[str]:
-    yield from ()
+def rules_of_generate(recipe: Recipe) -> Iterator[str]:
+    model, longest = recipe.language_model, recipe.data.max_length
+    if model.positions == "learned" and model.max_length <= longest:
+        yield positions_end(model.max_length, longest)
+    if recipe.train.simcut:
+        yield f"SimCut is for pairs, got train.simcut = {recipe.train.simcut}: train.rdrop is for texts, too"
+    yield from rules_of_rdrop(recipe)
 
 
-RULES = {"translate": rules_of_translate, "embed": rules_of_embed, "generate": no_rules}
+def positions_end(rows: int, longest: int) -> str:
+    return (
+        f"learned positions must reach to the end of the longest sentence, got model.max_length = {rows} "
+        f"and data.max_length = {longest}"
+    )
+
+
+def rules_of_rdrop(recipe: Recipe) -> Iterator[str]:
+    model = recipe.model
+    if recipe.train.rdrop and not (
+        model.dropout or model.attention_dropout or model.feedforward_dropout or model.drop_path
+    ):
+        yield f"R-Drop compares two dropouts, got train.rdrop = {recipe.train.rdrop} and no dropout in [model]"
+
+
+RULES = {"translate": rules_of_translate, "embed": rules_of_embed, "generate": rules_of_generate}
 
 
 def table_faults(tables: Table) -> Iterator[str]:

@@ -40,21 +40,27 @@ def evaluate(
     device: Device = "auto",
     precision: Precision = "fp32",
 ) -> None:
-    """Translate the sources of a test set and score them against its targets.
+    """Translate the sources of a test set and score them against its targets; or, of a language model, tell how surprised it is by texts.
 
     ```
     manyheads evaluate de-en --data test.tsv
     manyheads evaluate runs/de-en --data test.de test.en --beam 5 --json
+    manyheads evaluate runs/lm --data texts.txt
     ```
 
     Parameters
     ----------
     as_json
-        One JSON object: bleu, chrf, perplexity (null if it is not finite), exact, signature, lines, left_out, not_finite (lines),
+        One JSON object; of a language model, which is scored on texts, a line each: perplexity, bits_per_byte, tokens, lines, left_out,
+        truncated, precision, seconds. Of a translator: bleu, chrf, perplexity (null if it is not finite), exact, signature, lines, left_out, not_finite (lines),
         precision, seconds (and wer, per of phones).
     """
     from manyheads.evaluation.api import evaluate as evaluate_model
+    from manyheads.modelfolder import task_of_folder
 
+    if task_of_folder(model) == "generate":
+        evaluate_writer(model, data, as_json, device, precision)
+        return
     given = {"beam": beam, "length_penalty": length_penalty}
     options: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
     scores = evaluate_model(load_models(model, others, device, precision).naming(source, target), data, **options)
@@ -64,6 +70,18 @@ def evaluate(
     else:
         show(scores.as_object())
     say(scores.not_finite, NOT_FINITE)
+
+
+def evaluate_writer(model: str, data: tuple[str, ...], as_json: bool, device: str, precision: str) -> None:
+    from manyheads.generation.evaluate import evaluate_texts
+    from manyheads.generation.writer import Writer
+
+    scores = evaluate_texts(Writer.load(model, device, precision), data)
+    if as_json:
+        print(json.dumps(scores | {"perplexity": finite(scores["perplexity"])}))  # noqa: T201
+    else:
+        show(scores)
+    say(scores["truncated"], "longer than the model reads: their beginning is scored")
 
 
 def show(scores: dict[str, Any]) -> None:

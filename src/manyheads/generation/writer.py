@@ -7,7 +7,7 @@
 T tokens of the prompt · W words
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -15,9 +15,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from manyheads.decoding.batching import CHUNK, CHUNK_CHARACTERS, batches_by_length, blocks, pad
 from manyheads.decoding.greedy import Choose, Sampler, likeliest
 from manyheads.decoding.rounding import check_finite
 from manyheads.errors import InputError, OptionError, brief, did_you_mean
+from manyheads.generation.scoring import TextScore
 from manyheads.machine import choose_device, choose_dtype
 from manyheads.modelfolder import load_language_model
 from manyheads.models.language_model import LanguageModel
@@ -27,6 +29,8 @@ from manyheads.text.tokenizer import BEGIN, END, PADDING, Tokenizer
 
 __all__ = ["Token", "Writer"]
 
+SCORED = 64
+"""Texts that are scored together."""
 HALF = "\ufffd"
 """How bytes read that are no whole letter yet."""
 
@@ -86,7 +90,8 @@ class Writer:
     def follow(self, ids: list[int], config: GenerateConfig, limit: int, choose: Choose) -> Iterator[Token]:
         device = self.model.words.weight.device
         past, tokens = self.model.start(), torch.tensor([ids], device=device)
-        row, written, said = torch.zeros(1, dtype=torch.long, device=device), list[int](), ""
+        row, written = torch.zeros(1, dtype=torch.long, device=device), list(ids)
+        said = self.tokenizer.decode(ids)
         for step in range(limit):
             log_p = self.log_probabilities(self.model.step(tokens, past)[:, -1])
             if not log_p.isfinite().any():
@@ -102,6 +107,36 @@ class Writer:
             yield Token(token, new, float(log_p[0, token]), reason)
             if ended:
                 return
+
+    def score(self, texts: Iterable[str]) -> Iterator[TextScore]:
+        """How likely each text is, its end included."""
+        for block in blocks(texts, CHUNK, CHUNK_CHARACTERS):
+            yield from self.score_block(block)
+
+    def score_block(self, texts: list[str]) -> list[TextScore]:
+        begin, end = self.begin[-1:], self.end[:1]
+        if not begin or not end:
+            raise InputError(
+                "texts are scored by a model that knows how they begin and end, got one without such tokens"
+            )
+        found, pieces = [TextScore(0.0, 0, 0)] * len(texts), self.tokenizer.encode(texts)
+        rows = [[*begin, *ids, *end] for ids in pieces]
+        for batch in batches_by_length([min(len(row), self.longest + 1) for row in rows], SCORED, 4):
+            log_p = self.forced([rows[n][: self.longest + 1] for n in batch])
+            for n, value in zip(batch, log_p, strict=True):
+                tokens = min(len(rows[n]) - 1, self.longest)
+                found[n] = TextScore(value, tokens, len(texts[n].encode()) + 1, len(rows[n]) - 1 > self.longest)
+        return found
+
+    @torch.inference_mode()
+    def forced(self, rows: list[list[int]]) -> list[float]:
+        """log P of each row after its first token."""
+        lengths = torch.tensor([len(row) - 1 for row in rows])
+        ids = pad(rows).to(self.model.words.weight.device)
+        log_p = self.model.eval()(ids[:, :-1]).float().log_softmax(-1)
+        chosen = log_p.gather(-1, ids[:, 1:, None])[..., 0].cpu()
+        inside = torch.arange(chosen.shape[1]) < lengths[:, None]
+        return torch.where(inside, chosen, 0).sum(1, dtype=torch.float64).tolist()
 
     def log_probabilities(self, logits: Float[Tensor, "1 W"]) -> Float[Tensor, "1 W"]:
         """Special tokens but the end are never written."""

@@ -7,7 +7,7 @@ from manyheads.errors import InputError, brief
 from manyheads.interop.huggingface import Source, take
 from manyheads.interop.imported import Imported, cut_words, require
 from manyheads.models.config import LanguageModelConfig
-from manyheads.recipe import Recipe
+from manyheads.recipe import DataConfig, Recipe
 from manyheads.text.foreign import ForeignPieces
 from manyheads.text.vocabulary import Vocabulary
 
@@ -41,7 +41,8 @@ def import_gpt2(source: Source) -> Imported:
     cut_words(weights, ["words.weight"] if model.tie else ["words.weight", "head.weight"], pieces, source)
     known = {name for parts in names.values() for name in parts} | {"lm_head.weight"}
     left_out = sorted(name for name in stored.keys() - known if not name.endswith(BUFFERS))
-    recipe = Recipe(f"{source.folder.name}, imported", "generate", "", model=model)
+    data = DataConfig(vocabulary=pieces.size, max_length=min(255, model.max_length - 1))
+    recipe = Recipe(f"{source.folder.name}, imported", "generate", "", model=model, data=data)
     return Imported(recipe, Vocabulary(pieces), weights, left_out)
 
 

@@ -15,7 +15,7 @@ W words of the target vocabulary
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -65,9 +65,10 @@ class FusedPairLoss:
     """The same, on a GPU in a few kernels: they begin with the states that logits are made of, and never hold a table of all logits."""
 
     loss: PairLoss
+    read: Read = field(default_factory=lambda: states_of)
 
     def __call__(self, model: Any, pairs: Pairs) -> Float[Tensor, ""]:
-        states = self.loss.predict(model, pairs, read=states_of)
+        states = self.loss.predict(model, pairs, read=self.read)
         if vocabulary_loss_applies(states):
             how = self.loss.smoothing, self.loss.terms, PADDING
             return vocabulary_loss(states, model.output_words, pairs.labels, *how)

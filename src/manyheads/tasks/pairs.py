@@ -36,7 +36,7 @@ class Pairs(Protocol):
     """What a loss asks of a batch."""
 
     @property
-    def inputs(self) -> Inputs:
+    def inputs(self) -> tuple[Any, ...]:
         """What the model is called with."""
         ...
 

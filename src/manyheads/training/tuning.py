@@ -11,8 +11,9 @@ from typing import Any
 from torch import nn
 
 from manyheads.errors import OptionError, did_you_mean
-from manyheads.modelfolder import TOKENIZER, find_model, load_model
+from manyheads.modelfolder import TOKENIZER, find_model, load_by_task
 from manyheads.recipe import Recipe, change_recipe, load_recipe
+from manyheads.text.foreign import ForeignPieces
 from manyheads.text.parallel import DEV
 
 __all__ = ["FINETUNE", "SETS", "Base", "comparison", "freeze", "tuned_recipe"]
@@ -34,7 +35,9 @@ class Base:
 
     def __init__(self, folder: str | Path) -> None:
         self.name, self.place = str(folder), find_model(folder)
-        self.model, self.vocabulary, self.recipe = load_model(folder)
+        self.model, self.vocabulary, self.recipe = load_by_task(folder)
+        if isinstance(self.vocabulary.source, ForeignPieces):
+            raise OptionError(f"a model that is trained further was trained here, got {self.name}, which was imported")
 
     def files(self) -> dict[str, bytes]:
         """What a model keeps from it beside its weights."""

@@ -1,0 +1,31 @@
+"""A language model against texts."""
+
+import time
+from typing import Any
+
+from manyheads.evaluation.rates import mean_loss, perplexity
+from manyheads.generation.scoring import bits_per_byte
+from manyheads.generation.writer import Writer
+from manyheads.machine import precision_of
+from manyheads.text.corpus import Counts, Paths, ReadOptions, check_paths
+from manyheads.text.parallel import read_dev
+
+__all__ = ["evaluate_texts"]
+
+
+def evaluate_texts(writer: Writer, data: Paths) -> dict[str, Any]:
+    """Of files with a text a line: perplexity per piece, bits per byte, and what was met."""
+    counts, began = Counts(), time.monotonic()
+    texts = [text for text, _ in read_dev(check_paths(data, "--data", ReadOptions(texts=True)), counts)]
+    scores = list(writer.score(texts))
+    loss = mean_loss(scores)
+    return {
+        "perplexity": perplexity(loss),
+        "bits_per_byte": bits_per_byte(scores),
+        "tokens": sum(one.tokens for one in scores),
+        "lines": len(scores),
+        "left_out": counts.left_out,
+        "truncated": sum(one.truncated for one in scores),
+        "precision": precision_of(writer.model.words.weight.dtype),
+        "seconds": time.monotonic() - began,
+    }
