@@ -56,6 +56,7 @@ class Writer:
         self.model, self.tokenizer, self.config = model.eval(), tokenizer, config
         foreign = isinstance(tokenizer, ForeignPieces)
         self.begin, self.end = (tokenizer.begin, tokenizer.end) if foreign else ([BEGIN], [END])
+        self.bare = foreign  # GPT-2's prompts stand in the middle of a text
         self.never = sorted((tokenizer.specials if foreign else {PADDING, BEGIN}) - set(self.end))
 
     @classmethod
@@ -90,8 +91,8 @@ class Writer:
     def follow(self, ids: list[int], config: GenerateConfig, limit: int, choose: Choose) -> Iterator[Token]:
         device = self.model.words.weight.device
         past, tokens = self.model.start(), torch.tensor([ids], device=device)
-        row, written = torch.zeros(1, dtype=torch.long, device=device), list(ids)
-        said = self.tokenizer.decode(ids)
+        row, written = torch.zeros(1, dtype=torch.long, device=device), [i for i in ids if i not in self.begin]
+        said = self.tokenizer.decode(written)
         for step in range(limit):
             log_p = self.log_probabilities(self.model.step(tokens, past)[:, -1])
             if not log_p.isfinite().any():
@@ -153,10 +154,10 @@ class Writer:
     def read(self, prompt: str) -> list[int]:
         if not isinstance(prompt, str):
             raise OptionError(f"a prompt must be text, got {brief(prompt)}")
-        ids = self.tokenizer.encode([prompt])[0] or self.begin
-        if not ids:
+        ids = self.tokenizer.encode([prompt])[0] if prompt else []
+        if not ids and not self.begin:
             raise InputError("a model without a token to begin with needs a prompt, got none")
-        return ids
+        return ids if ids and self.bare else [*self.begin, *ids]
 
     def configured(self, options: dict[str, float]) -> GenerateConfig:
         known = [field.name for field in fields(GenerateConfig)]
