@@ -38,6 +38,7 @@ from manyheads.text.tokenizer import BEGIN, END
 if TYPE_CHECKING:
     from manyheads.inspection.attribution import Attribution
     from manyheads.inspection.comparison import Comparison
+    from manyheads.inspection.headreport import HeadReport
 
 __all__ = ["SCHEMA", "Inspection", "inspect"]
 
@@ -57,6 +58,7 @@ class Inspection:
     off              heads that the model went without
     typed            the texts as they were given; of the target None, where the model has found it
     beam             every continuation that the search has weighed; none where nothing was searched for, or not by one beam
+    report           what every head does over a test set, if that was looked at
     """
 
     translator: Translator
@@ -73,6 +75,7 @@ class Inspection:
     off: tuple[Head, ...] = ()
     beam: tuple[Node, ...] = ()
     typed: tuple[str, str | None] = ("", None)
+    report: "HeadReport | None" = None
 
     @property
     def translation(self) -> str:
@@ -95,6 +98,7 @@ class Inspection:
             "forced": self.forced,
             "steps": [asdict(choice) for choice in self.choices],
             "attention": {kind: [one.tolist() for one in layers] for kind, layers in self.attention.items()},
+            **({} if self.report is None else {"heads": self.report.as_json()}),
         }
 
     def compare(self, other: "Inspection") -> "Comparison":
@@ -119,7 +123,7 @@ class Inspection:
     def save(self, path: str | Path, **how: Any) -> Path:
         """Write it as what the name ends in: .html, .svg, .png or .json.
 
-        Of an SVG or PNG it is said what is drawn: view ("matrix", "map", "lines"), kind, layer, head, pieces. Of a page, which
+        Of an SVG or PNG it is said what is drawn: view ("matrix", "map", "lines", "heads"), kind, layer, head, pieces. Of a page, which
         attributions it has: attribution=["leave-one-out", …]; by default those that are computed quickly.
         """
         from manyheads.inspection.saving import save
@@ -136,6 +140,7 @@ def inspect(
     off: Collection[Head] = (),
     part: int = 1,
     ids: Sequence[int] | None = None,
+    report: "HeadReport | None" = None,
     **options: float,
 ) -> Inspection:
     """Let a model translate a text (or write the target that is given) and keep what every head did.
@@ -144,6 +149,7 @@ def inspect(
     off       heads that it goes without
     part      which part of a long text, counted from 1
     ids       the target piece by piece, and its end if it has one: what a search has left unfinished can be looked at, too
+    report    what every head does over a test set (`report_heads`), to be shown beside it
     options   those of a search: beam, length_penalty, …
     """
     translator = Translator.of(model, "auto", "fp32")
@@ -157,7 +163,7 @@ def inspect(
     with switched_off(translator.single, off):
         written, beam = (given, ()) if given is not None else found(translator, source, search, prefix)
         found_here = look(translator, source, written, search, given is not None, (part, len(parts)), tuple(off), beam)
-    return replace(found_here, typed=(text, target if ids is None else None))
+    return replace(found_here, typed=(text, target if ids is None else None), report=report)
 
 
 def as_line(text: str) -> str:

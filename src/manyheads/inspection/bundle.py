@@ -95,6 +95,7 @@ def make_bundle(inspection: Inspection, most: int = LARGEST, *, inside: bool = T
         "lens": read_layers(inspection),
         "heads": summaries(inspection),
         "flow": told,
+        "report": inspection.report and inspection.report.as_json(),
         "planes": stored,
         "left_out": left_out,
     }
