@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 from rich.text import Text
+
+from manyheads.cli.options import say
 
 if TYPE_CHECKING:
     from manyheads.inspection.headreport import HeadFigures, HeadReport
@@ -25,19 +26,27 @@ def report_on(
     translator: Any, data: tuple[str, ...], limit: int, options: dict[str, Any]
 ) -> "tuple[HeadReport, list[Any]]":
     """The report on pairs of files, and the pairs. What goes on, and for how long, is said on stderr."""
+    from rich.progress import track
+
     from manyheads.inspection.headreport import report_heads
     from manyheads.text.corpus import Counts, check_paths
     from manyheads.text.parallel import read_dev
 
-    pairs = read_dev(check_paths(data, "--data", translator.recipe.data.reading), Counts())
-    say = Console(file=sys.stderr, highlight=False)
+    counts = Counts()
+    pairs = read_dev(check_paths(data, "--data", translator.recipe.data.reading), counts)
+    say(counts.left_out, "left out: blank on one side, or too long to be a sentence")
+    console = Console(file=sys.stderr, highlight=False)
 
     def follow(heads: Sequence[Any]) -> Iterable[Any]:
         used = min(limit, len(pairs))
-        say.print(f"{len(heads)} heads, each taken out in turn, on {used:,} of {len(pairs):,} pairs", soft_wrap=True)
-        return track(heads, "without", console=say, transient=True, disable=not say.is_terminal)
+        console.print(
+            f"{len(heads)} heads, each taken out in turn, on {used:,} of {len(pairs):,} pairs", soft_wrap=True
+        )
+        return track(heads, "without", console=console, transient=True, disable=not console.is_terminal)
 
-    return report_heads(translator, pairs, limit=limit, follow=follow, **options), pairs
+    report = report_heads(translator, pairs, limit=limit, follow=follow, **options)
+    say(report.cut, "longer than is looked at: only how they begin")
+    return report, pairs
 
 
 def show_report(console: Console, report: "HeadReport") -> None:

@@ -153,6 +153,8 @@ def inspect(
     options   those of a search: beam, length_penalty, …
     """
     translator = Translator.of(model, "auto", "fp32")
+    if report is not None:
+        report.check(translator.single)
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"an inspection needs a text to read, got {brief(text)}")
     parts = translator.read([as_line(text)])[0]

@@ -1,13 +1,13 @@
 """The picture of a report on heads: what BLEU loses without each, as boards of layers and heads, with its role in it.
 
-Blue helps, orange stands in the way; numbers that chance alone could have made (p above 0.05) are grey.
+Blue helps, orange stands in the way. Numbers that chance alone would hardly make (p of 0.05 at most) are bold.
 """
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from manyheads.inspection.figure import INK, SOFT, frame
+from manyheads.inspection.figure import INK, PAPER, SOFT, frame
 from manyheads.inspection.headreport import HeadFigures, HeadReport
 from manyheads.inspection.trace import KINDS
 
@@ -45,7 +45,7 @@ def draw_board(axes: "Axes", kind: str, heads: list[HeadFigures], most: float, d
     shades = np.sign(lost) * np.sqrt(np.abs(lost) / most)
     axes.imshow(shades, cmap=signed_ramp(), vmin=-1.35, vmax=1.35, aspect="auto", clip_on=False)
     frame(axes, kind)
-    axes.set(ylim=(deepest - 0.5, -0.5))
+    axes.set(ylim=(deepest - 0.5, -0.5), facecolor=PAPER)
     axes.set_xticks(range(across), [f"head {n}" for n in range(across)])
     axes.set_yticks(range(layers), [str(n) for n in range(layers)])
     for spine in axes.spines.values():
@@ -55,11 +55,11 @@ def draw_board(axes: "Axes", kind: str, heads: list[HeadFigures], most: float, d
 
 
 def draw_cell(axes: "Axes", head: HeadFigures) -> None:
-    sure = head.lost.bleu_p <= CHANCE
+    weight = "bold" if head.lost.bleu_p <= CHANCE else "normal"
     place = {"ha": "center", "va": "center"}
     number = f"{head.lost.bleu:+.2f}".replace("-", "−")
     role = SHORT.get(head.role, head.role)
-    axes.text(head.head, head.layer - (0.16 if role else 0), number, fontsize=9, color=INK if sure else SOFT, **place)
+    axes.text(head.head, head.layer - (0.16 if role else 0), number, fontsize=9, color=INK, weight=weight, **place)
     axes.text(head.head, head.layer + 0.24, role, fontsize=7, color=INK, style="italic", **place)
 
 
@@ -68,7 +68,7 @@ def caption(report: HeadReport) -> str:
     name = f"{report.model}: " if report.model else ""
     return (
         f"{name}{report.pairs:,} of {report.of:,} pairs, {search}, BLEU {report.bleu:.2f} with all heads. Rows are layers. "
-        f"Grey: p > {CHANCE}.\nA role is where a head puts at least {report.share:g} of its weight; spread: entropy of at least "
+        f"Bold: p ≤ {CHANCE}.\nA role is where a head puts at least {report.share:g} of its weight; spread: entropy of at least "
         f"{report.spread:g} of the largest; blank: neither."
     )
 

@@ -22,6 +22,7 @@ from manyheads.inspection.looking import ALIGNED, Looks, look_over
 from manyheads.inspection.losing import Lost, Without, losses, without
 from manyheads.inspection.roles import SHARE, SPREAD, role_of
 from manyheads.inspection.switches import Head, every_head
+from manyheads.models.transformer import Transformer
 from manyheads.text.corpus import Pair
 
 __all__ = ["HeadFigures", "HeadReport", "report_heads"]
@@ -52,6 +53,7 @@ class HeadReport:
     """
     model             its name
     pairs, of         so many pairs were used, spread evenly over so many
+    cut               pairs that are too long to be looked at whole: only how they begin
     pieces            of the targets, ends included
     log_probability   of the targets, per piece, with all heads; bleu, chrf: of the translations
     search            how they were found: beam, length_penalty
@@ -63,6 +65,7 @@ class HeadReport:
     model: str
     pairs: int
     of: int
+    cut: int
     pieces: int
     log_probability: float
     bleu: float
@@ -80,6 +83,11 @@ class HeadReport:
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    def check(self, model: Transformer) -> None:
+        """Is it of a model with these heads?"""
+        if {Head(one.kind, one.layer, one.head) for one in self.heads} != set(every_head(model)):
+            raise OptionError(f"a report is shown with the model that it is of, got one of other heads: {self.model!r}")
 
     def save(self, path: str | Path) -> Path:
         """As what the name ends in: .svg, .png or .json. A page shows a sentence, too: `inspect(model, text, report=report)`."""
@@ -151,11 +159,14 @@ def assemble(
     gone: Mapping[Head, Without],
     reading: Reading,
 ) -> HeadReport:
-    found, pieces = losses(pairs, whole, gone), sum(whole.pieces)
+    found, pieces, ids = losses(pairs, whole, gone), sum(whole.pieces), translator.encode_pairs(pairs)
     return HeadReport(
         model=translator.folder.name if translator.folder else "",
         pairs=len(pairs),
         of=of,
+        cut=sum(
+            max(len(read), 1 + len(written)) > translator.longest_aligned for read, written in zip(*ids, strict=True)
+        ),
         pieces=pieces,
         log_probability=sum(whole.log_probabilities) / pieces,
         bleu=found.bleu,

@@ -5,13 +5,14 @@
 
 import { STAGES } from "./flowstages.js";
 import { FORMS } from "./forms.js";
+import { figureNames, ROLES_OF_HEADS, SORTS } from "./headfigures.js";
 import { MEASURES, ORDERS } from "./measures.js";
 import { METHODS } from "./methods.js";
 import { KINDS } from "./weights.js";
 
 export const VIEWS = [
   "align", "lines", "matrix", "map", "steps", "beam", "lens", "switches", "attribution", "inside", "flow", "compare",
-  "pieces", "tables",
+  "heads", "pieces", "tables",
 ];
 const LINKS = ["best", "all", "head", "attribution"];
 export const POWERS = [1, 2, 3, 0]; // the root that is taken of a weight before it is a colour; 0 is its logarithm
@@ -22,17 +23,19 @@ const LETTERS = {
   words: "w", hide: "x", power: "p", links: "a",
   three: "all", below: "e", heads: "on", most: "n", measure: "m", order: "r",
   node: "b", pruned: "pr", form: "f", method: "q", over: "u", stage: "g",
+  figure: "y", sort: "z", up: "up", role: "j",
 };
 // What the back button undoes.
 const STEPS = [
   "view", "kind", "layer", "head", "words", "hide", "links", "three", "below", "heads", "measure", "order",
   "pruned", "form", "method", "over", "stage",
+  "figure", "sort", "up", "role",
 ];
 
 export function firstSelection(header) {
   const reading = header.reading;
   return {
-    view: "align",
+    view: header.report ? "heads" : "align",
     kind: "cross",
     layer: reading ? reading.layer : header.model.layers.cross - 1,
     head: reading ? reading.head : null,
@@ -55,6 +58,10 @@ export function firstSelection(header) {
     method: "value-zeroing", // of attribution, and what is owed to
     over: "source",
     stage: null, // of the walk through the model; null: where it begins
+    figure: "bleu", // of the report on heads: what colours it, what its table is sorted by, and the role that stands out
+    sort: "log_probability",
+    up: false,
+    role: null,
   };
 }
 
@@ -107,6 +114,10 @@ export function fromAddress(text, header) {
     method: read("method", Object.keys(METHODS)),
     over: read("over", ["source", "target"]),
     stage: read("stage", STAGES),
+    figure: read("figure", figureNames),
+    sort: read("sort", SORTS),
+    up: read("up", [true, false]),
+    role: read("role", [null, ...Object.keys(ROLES_OF_HEADS)]),
   };
 }
 
