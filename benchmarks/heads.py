@@ -53,8 +53,8 @@ def main() -> None:
         options.outputs.write_text(json.dumps({"seconds": seconds, "without": without_heads}))
     report = reported(translator, some, len(pairs), done)
     found = {
-        "command": shlex.join(["python", "-m", "benchmarks.heads", *sys.argv[1:]]),
-        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads, shared with others",
+        "command": command(options),
+        "machine": f"{platform.machine()}, {torch.get_num_threads()} thread(s) of a machine that others used as well",
         "torch": torch.__version__,
         "seconds": round(seconds, 1),
         "halves": [held_out(translator, some, done, half) for half in (0, 1)],
@@ -63,6 +63,12 @@ def main() -> None:
     options.results.write_text(json.dumps(rounded(found), indent=1) + "\n")
     save_report(report, options.picture)
     print(json.dumps(found["halves"], indent=1))
+
+
+def command(options: argparse.Namespace) -> str:
+    """Where outputs are kept changes nothing."""
+    limit = [] if options.limit is None else ["--limit", str(options.limit)]
+    return shlex.join(["python", "-m", "benchmarks.heads", "--model", options.model, "--data", *options.data, *limit])
 
 
 def every_one_without(translator: Translator, pairs: Sequence[Pair]) -> tuple[dict[str, Without], float]:

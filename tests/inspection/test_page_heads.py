@@ -29,6 +29,35 @@ def path(found, report, tmp_path_factory):
     return replace(found, report=report).save(tmp_path_factory.mktemp("page") / "heads.html")
 
 
+def test_the_guide_tells_what_the_benchmark_found(report):
+    guide = " ".join((RESULTS.parents[2] / "docs" / "guides" / "inspect.md").read_text(encoding="utf-8").split())
+    best, second, *_ = report.ranked("bleu")
+    assert (str(best), best.role, best.read) == ("cross 0.0", "aligns", True)
+    assert best.lost.bleu > 3 * second.lost.bleu
+    assert f"puts {best.looks['aligned']:.2f} of its weight" in guide
+    assert f"{best.lost.bleu:.2f} BLEU are lost" in guide
+    assert f"all {report.pairs:,} pairs" in guide
+    sure = [one.lost for one in report.heads if one.lost.bleu_p <= 0.05]
+    gaining = sum(one.bleu < 0 for one in sure)
+    lasting = sum(is_sure(one.lost, "log_probability") for one in report.heads)
+    assert f"{lasting} of {len(report.heads)} lose log-probability" in guide
+    assert f"only {len(sure) - gaining} lose BLEU" in guide
+    assert gaining == 1
+    halves = json.loads(RESULTS.read_text())["halves"]
+    told = [
+        f"{half[end][n]['bleu_lost']:.2f}".replace("-", "−")
+        for half in halves
+        for end, n in (("first", 0), ("last", -1))
+    ]
+    assert "costs the other half {} BLEU and the last {}; with the halves exchanged, {} and {}.".format(*told) in guide
+    roles = {
+        role: {str(one) for one in report.heads if one.role == role} for role in ("previous", "next", "aligns", "same")
+    }
+    assert roles["previous"] == {"encoder 4.0"}
+    assert roles["next"] == {"encoder 1.1", "encoder 2.1"}
+    assert [len(roles[role]) for role in ("aligns", "same")] == [8, 7]
+
+
 def number(text):
     return float(text.translate(MINUS))
 
@@ -77,7 +106,8 @@ def test_any_number_colours_the_boards(look, report, figure):
     )
     assert len(set(tints)) > 5
     most = max(range(len(expected)), key=lambda n: abs(expected[n] or 0))
-    assert tints.count(tints[most]) == 1
+    light = [sum(map(int, re.findall(r"\d+", tint))) if tint else 3 * 255 for tint in tints]
+    assert light[most] == min(light)
     if lost:
         sure = [cell.count("sure") for cell in classes(page)]
         assert sure == [int(is_sure(one.lost, figure)) for one in report.heads]

@@ -68,7 +68,8 @@ def show_report(console: Console, report: "HeadReport") -> None:
         console.print(f"and {rest} heads that matter less", style="dim")
     roles = Counter(head.role for head in report.heads)
     console.print("roles: " + ", ".join(f"{role} {count}" for role, count in roles.most_common()), soft_wrap=True)
-    console.print(f"* p ≤ {CHANCE}, by paired bootstrap resampling", style="dim")
+    by_chance = max(1, round(CHANCE * len(report.heads)))
+    console.print(f"* p ≤ {CHANCE}; of {len(report.heads)} heads, about {by_chance} by chance alone", style="dim")
 
 
 def row(head: "HeadFigures") -> list[str | Text]:

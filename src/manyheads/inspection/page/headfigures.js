@@ -37,7 +37,7 @@ export const FIGURES = {
     text: "How far away lies what is looked at, in pieces; across, from where an even pace would be.",
   },
 };
-const CHANCE = 0.05;
+export const CHANCE = 0.05;
 const ERRORS = 2; // standard errors from 0, beyond which a number is sure
 
 // A word that fits into a cell, a sign that fits into a narrow one, and a hue (of hues.js).

@@ -5,7 +5,7 @@ import { choice } from "./controls.js";
 import { active, focusNamed, h, nameOf, replace, replaceControls, rove } from "./dom.js";
 import { fact } from "./facts.js";
 import { headBoard } from "./headboard.js";
-import { FIGURES, figureNames, nameInReport, roleOf, ROLES_OF_HEADS, ruleOf, searchName } from "./headfigures.js";
+import { CHANCE, FIGURES, figureNames, nameInReport, roleOf, ROLES_OF_HEADS, ruleOf, searchName } from "./headfigures.js";
 import { shownFigure, sortedHeads, standing } from "./headfigures.js";
 import { doubt, headsAsRows, headsTable } from "./headstable.js";
 import { headsPicture, noReport } from "./headspicture.js";
@@ -74,7 +74,7 @@ export function headsView(shared) {
       return swatch;
     });
     return lost
-      ? ["stands in the way ", shades, " helps; colours grow with the square root"]
+      ? ["stands in the way ", shades, ` helps; colours grow with the square root. ${boldByChance(heads.length)}`]
       : ["0 ", shades, FIGURES[figure].whole ? " 1" : " the most of all heads"];
   }
 
@@ -139,6 +139,11 @@ export function headsView(shared) {
     table: () => headsAsRows(heads),
     picture: () => headsPicture(shared.header, shared.state.figure),
   };
+}
+
+// Who tests many heads finds some.
+function boldByChance(count) {
+  return `Of ${count} heads, about ${Math.max(1, Math.round(CHANCE * count))} would be bold by chance alone.`;
 }
 
 function factsOn(report) {
