@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from cli.command import status
 from manyheads import InputError, OptionError, Transformer, Translator, inspect, report_heads
+from manyheads.decoding.find_reading import find_reading
 from manyheads.inspection import headreport
 from manyheads.inspection.importance import importance
 from manyheads.inspection.live import Live
@@ -108,6 +109,14 @@ def test_scores_are_those_of_sacrebleu(translator):
     assert [lost.bleu, lost.chrf] == pytest.approx([bleu[0] - bleu[1], chrf[0] - chrf[1]], abs=1e-3)
     assert 0 <= lost.bleu_p <= 1
     assert found.signatures["bleu"].startswith("nrefs:1")
+
+
+def test_a_model_that_names_no_alignment_is_asked_for_one(small):
+    found = Translator.load(small)
+    found.recipe = replace(found.recipe, decode=replace(found.recipe.decode, alignment=None))
+    report = report_heads(found, dev(6), follow=only([Head("cross", 0, 1)]))
+    assert report.reading == str(find_reading(found, dev(6)))
+    assert 0 < report.heads[0].looks["aligned"] <= 1
 
 
 def test_the_search_is_the_one_that_is_asked_for(translator):

@@ -61,8 +61,8 @@ def inspect(
     target
         What the model is made to write, and one that it is compared with; without it, what they write by themselves.
     data
-        Pairs to report on every head with: its role, and what is lost without it. A file (TSV, JSONL, TMX, PO), or a
-        source file and a target file.
+        Pairs to report on every head with: its role, and what is lost without it (translations are greedy, unless
+        --beam says otherwise). A file (TSV, JSONL, TMX, PO), or a source file and a target file.
     limit
         How many of these pairs, spread evenly over all (default: 200).
     html
