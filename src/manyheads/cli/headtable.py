@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LIMIT", "report_on", "show_report"]
 
-LIMIT = 200
-"""Pairs: with these the bundled model's 56 heads take about two minutes on one core."""
+LIMIT = 100
+"""Pairs: with these the 56 heads of the bundled model take one to two minutes on one core."""
 SHOWN = 12
 CHANCE = 0.05
 

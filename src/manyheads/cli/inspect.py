@@ -64,7 +64,7 @@ def inspect(
         Pairs to report on every head with: its role, and what is lost without it (translations are greedy, unless
         --beam says otherwise). A file (TSV, JSONL, TMX, PO), or a source file and a target file.
     limit
-        How many of these pairs, spread evenly over all (default: 200).
+        How many of these pairs, spread evenly over all (default: 100).
     html
         A page to explore every head in; one file that needs no network.
     png
