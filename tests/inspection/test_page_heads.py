@@ -183,6 +183,19 @@ def test_the_table_and_the_pictures_hold_all_of_it(look, report):
     assert page.saved("Save PNG")[:4] == b"\x89PNG"
 
 
+def test_of_few_pairs_nothing_is_bold(look, found, report, tmp_path):
+    heads = tuple(
+        replace(one, lost=replace(one.lost, bleu_p=None, chrf_p=None, log_probability_error=None))
+        for one in report.heads
+    )
+    page = look(at=replace(found, report=replace(report, pairs=1, heads=heads)).save(tmp_path / "few.html"))
+    assert page.page.locator(".sure").count() == 0
+    assert "few pairs" in page.text(".head-report")
+    page.page.locator(".head-cell").first.focus()
+    assert "p =" not in page.said
+    assert page.go("v=tables&f=report").texts(".plain-table tbody td:last-child") == ["–"] * len(heads)
+
+
 def test_it_can_be_read_as_a_table(look, report):
     page = look("v=tables&f=report&z=bleu")
     first = report.ranked("bleu")[0]

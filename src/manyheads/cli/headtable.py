@@ -68,15 +68,21 @@ def show_report(console: Console, report: "HeadReport") -> None:
         console.print(f"and {rest} heads that matter less", style="dim")
     roles = Counter(head.role for head in report.heads)
     console.print("roles: " + ", ".join(f"{role} {count}" for role, count in roles.most_common()), soft_wrap=True)
+    console.print(footnote(report), style="dim")
+
+
+def footnote(report: "HeadReport") -> str:
+    if any(head.lost.bleu_p is None for head in report.heads):
+        return "these are few pairs: what BLEU and chrF lose may be chance"
     by_chance = max(1, round(CHANCE * len(report.heads)))
-    console.print(f"* p ≤ {CHANCE}; of {len(report.heads)} heads, about {by_chance} by chance alone", style="dim")
+    return f"* p ≤ {CHANCE}; of {len(report.heads)} heads, about {by_chance} by chance alone"
 
 
 def row(head: "HeadFigures") -> list[str | Text]:
     lost = head.lost
     error = "" if lost.log_probability_error is None else f"{lost.log_probability_error:.3f}"
     scores = [
-        f"{signed(value, 2)}{'*' if p <= CHANCE else ' '}"
+        f"{signed(value, 2)}{'*' if p is not None and p <= CHANCE else ' '}"
         for value, p in ((lost.bleu, lost.bleu_p), (lost.chrf, lost.chrf_p))
     ]
     return [str(head), signed(lost.log_probability, 3), error, *scores, told(head)]

@@ -55,7 +55,7 @@ def draw_board(axes: "Axes", kind: str, heads: list[HeadFigures], most: float, d
 
 
 def draw_cell(axes: "Axes", head: HeadFigures) -> None:
-    weight = "bold" if head.lost.bleu_p <= CHANCE else "normal"
+    weight = "bold" if head.lost.bleu_p is not None and head.lost.bleu_p <= CHANCE else "normal"
     place = {"ha": "center", "va": "center"}
     number = f"{head.lost.bleu:+.2f}".replace("-", "−")
     role = SHORT.get(head.role, head.role)

@@ -2,7 +2,8 @@
 
 log_probability   of the pairs' targets, in nats per piece (their ends are pieces, too); error is its standard error
 bleu, chrf        of the translations, by the same search for all
-bleu_p, chrf_p    of paired bootstrap resampling: how often chance alone would make as large a difference
+bleu_p, chrf_p    of paired bootstrap resampling: how often chance alone would make as large a difference. Of few pairs it
+                  would say too much: it is None
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,14 +24,18 @@ from manyheads.text.tokenizer import END
 __all__ = ["Losses", "Lost", "Without", "losses", "without"]
 
 
+FEWEST = 30
+"""Pairs from which on resampling is asked."""
+
+
 @dataclass(frozen=True)
 class Lost:
     log_probability: float
     log_probability_error: float | None
     bleu: float
-    bleu_p: float
+    bleu_p: float | None
     chrf: float
-    chrf_p: float
+    chrf_p: float | None
 
 
 @dataclass(frozen=True)
@@ -78,13 +83,14 @@ def losses(pairs: Sequence[Pair], whole: Without, gone: Mapping[Head, Without]) 
     references = [[target for _, target in pairs]]
     tested = paired_test("bootstrap", outputs, {"bleu": BLEU(), "chrf": CHRF()}, references)
     (bleu, bleu_how), (chrf, chrf_how) = tested["bleu"], tested["chrf"]
+    told = len(pairs) >= FEWEST
     lost = {
-        head: Lost(*log_probability_lost(whole, one), *less(bleu[0], bleu[n]), *less(chrf[0], chrf[n]))
+        head: Lost(*log_probability_lost(whole, one), *less(bleu[0], bleu[n], told), *less(chrf[0], chrf[n], told))
         for n, (head, one) in enumerate(gone.items(), 1)
     }
     return Losses(bleu[0].score, chrf[0].score, {"bleu": bleu_how, "chrf": chrf_how}, lost)
 
 
-def less(whole: Figure, one: Figure) -> tuple[float, float]:
-    """By how much a score is less, and p."""
-    return round(whole.score - one.score, 4), 1.0 if one.p is None else one.p
+def less(whole: Figure, one: Figure, told: bool) -> tuple[float, float | None]:
+    """By how much a score is less, and p, if that can be told."""
+    return round(whole.score - one.score, 4), one.p if told else None

@@ -65,7 +65,8 @@ export function isSure(one, figure) {
     const error = one.lost.log_probability_error;
     return error !== null && Math.abs(one.lost.log_probability) >= ERRORS * error;
   }
-  return Boolean(FIGURES[figure].lost) && one.lost[`${figure}_p`] <= CHANCE;
+  const p = one.lost[`${figure}_p`]; // of few pairs it is not told
+  return Boolean(FIGURES[figure].lost) && p !== null && p <= CHANCE;
 }
 
 // Where each stands for its colour: −1 to 1 for what is lost, by the square root, for few heads do most; else 0 to 1.

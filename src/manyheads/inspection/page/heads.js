@@ -74,7 +74,7 @@ export function headsView(shared) {
       return swatch;
     });
     return lost
-      ? ["stands in the way ", shades, ` helps; colours grow with the square root. ${boldByChance(heads.length)}`]
+      ? ["stands in the way ", shades, ` helps; colours grow with the square root. ${boldByChance(heads)}`]
       : ["0 ", shades, FIGURES[figure].whole ? " 1" : " the most of all heads"];
   }
 
@@ -142,7 +142,9 @@ export function headsView(shared) {
 }
 
 // Who tests many heads finds some.
-function boldByChance(count) {
+function boldByChance(heads) {
+  const count = heads.length;
+  if (heads.some((one) => one.lost.bleu_p === null)) return "These are few pairs: what BLEU and chrF lose may be chance.";
   return `Of ${count} heads, about ${Math.max(1, Math.round(CHANCE * count))} would be bold by chance alone.`;
 }
 

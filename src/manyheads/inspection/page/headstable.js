@@ -40,7 +40,8 @@ export function doubt(one, figure) {
     const error = one.lost.log_probability_error;
     return error === null ? null : `± ${exact(error)}`;
   }
-  return FIGURES[figure].lost ? `p = ${exact(one.lost[`${figure}_p`])}` : null;
+  const p = one.lost[`${figure}_p`];
+  return FIGURES[figure].lost && p !== null ? `p = ${exact(p)}` : null;
 }
 
 // For a file: with what the page tells beside a number.

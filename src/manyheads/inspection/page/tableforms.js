@@ -119,7 +119,7 @@ const MAKERS_OF_TABLES = {
     if (!report) return nothing("This page has no report on heads: manyheads inspect MODEL --data DEV.tsv makes one");
     const rows = sortedHeads(report.heads, state.sort, state.up).map((one) => [
       nameInReport(one), roleOf(one), ...figureNames.map((figure) => shownFigure(one, figure, true)),
-      exact(one.lost.bleu_p), exact(one.lost.chrf_p),
+      ...[one.lost.bleu_p, one.lost.chrf_p].map((p) => (p === null ? "–" : exact(p))),
     ]);
     const columns = ["head", "role", ...figureNames.map((figure) => FIGURES[figure].name), "p of BLEU", "p of chrF"];
     return { caption: `Every head over ${report.pairs} of ${report.of} pairs`, columns, rows };
