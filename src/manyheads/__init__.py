@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from manyheads.evaluation.scores import Scores as Scores
     from manyheads.inspection.api import Inspection as Inspection
     from manyheads.inspection.api import inspect as inspect
+    from manyheads.inspection.headreport import HeadReport as HeadReport
+    from manyheads.inspection.headreport import report_heads as report_heads
     from manyheads.models.config import EncoderConfig as EncoderConfig
     from manyheads.models.config import TransformerConfig as TransformerConfig
     from manyheads.models.cost import transformer_cost as transformer_cost
@@ -47,10 +49,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Averaged", "Embedder", "EncoderConfig", "Glossary", "InputError", "Inspection", "ManyheadsError", "MultiHeadAttention", "OptionError", "Recipe", "SaveError", "Scores",
+    "Averaged", "Embedder", "EncoderConfig", "Glossary", "HeadReport", "InputError", "Inspection", "ManyheadsError", "MultiHeadAttention", "OptionError", "Recipe", "SaveError", "Scores",
     "Search", "TensorError", "TextEncoder", "Trained", "TrainingError", "Transformer", "TransformerConfig", "Translation",
     "Translator", "Wishes", "align", "attention", "average_models", "check_data", "clean_data", "compare", "ensemble",
-    "evaluate", "find_reading", "inspect", "load_recipe", "read_glossary", "recipe_names", "score", "train", "transformer_cost",
+    "evaluate", "find_reading", "inspect", "load_recipe", "read_glossary", "recipe_names", "report_heads", "score", "train", "transformer_cost",
 ]  # fmt: skip
 
 __getattr__ = lazy(
@@ -82,6 +84,8 @@ __getattr__ = lazy(
         "evaluate": "manyheads.evaluation.api",
         "find_reading": "manyheads.decoding.find_reading",
         "inspect": "manyheads.inspection.api",
+        "HeadReport": "manyheads.inspection.headreport",
+        "report_heads": "manyheads.inspection.headreport",
         "score": "manyheads.evaluation.api",
         "train": "manyheads.training.api",
         "transformer_cost": "manyheads.models.cost",
