@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from manyheads.generation.writer import Writer as Writer
     from manyheads.inspection.api import Inspection as Inspection
     from manyheads.inspection.api import inspect as inspect
+    from manyheads.inspection.headreport import HeadReport as HeadReport
+    from manyheads.inspection.headreport import report_heads as report_heads
     from manyheads.interop.api import import_model as import_model
     from manyheads.models.config import EncoderConfig as EncoderConfig
     from manyheads.models.config import LanguageModelConfig as LanguageModelConfig
@@ -51,10 +53,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Averaged", "Embedder", "EncoderConfig", "Glossary", "InputError", "Inspection", "LanguageModel", "LanguageModelConfig", "ManyheadsError", "MultiHeadAttention", "OptionError", "Recipe", "SaveError", "Scores",
+    "Averaged", "Embedder", "EncoderConfig", "Glossary", "HeadReport", "InputError", "Inspection", "LanguageModel", "LanguageModelConfig", "ManyheadsError", "MultiHeadAttention", "OptionError", "Recipe", "SaveError", "Scores",
     "Search", "TensorError", "TextEncoder", "Trained", "TrainingError", "Transformer", "TransformerConfig", "Translation",
     "Translator", "Wishes", "Writer", "align", "attention", "average_models", "check_data", "clean_data", "compare", "ensemble",
-    "evaluate", "find_reading", "import_model", "inspect", "load_recipe", "read_glossary", "recipe_names", "score", "train", "transformer_cost",
+    "evaluate", "find_reading", "import_model", "inspect", "load_recipe", "read_glossary", "recipe_names", "report_heads", "score", "train", "transformer_cost",
 ]  # fmt: skip
 
 __getattr__ = lazy(
@@ -90,6 +92,8 @@ __getattr__ = lazy(
         "find_reading": "manyheads.decoding.find_reading",
         "import_model": "manyheads.interop.api",
         "inspect": "manyheads.inspection.api",
+        "HeadReport": "manyheads.inspection.headreport",
+        "report_heads": "manyheads.inspection.headreport",
         "score": "manyheads.evaluation.api",
         "train": "manyheads.training.api",
         "transformer_cost": "manyheads.models.cost",

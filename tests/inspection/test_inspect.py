@@ -234,7 +234,10 @@ def test_a_map_in_the_terminal(capsys, monkeypatch):
     [
         (["--layer", "9"], "layers 0 to 3, got layer 9"),
         (["--png", "look.gif"], "--png names a file that ends in .png, got 'look.gif'"),
-        (["--svg", "look.svg", "--view", "round"], "view must be one of 'matrix', 'map', 'lines', got 'round'"),
+        (
+            ["--svg", "look.svg", "--view", "round"],
+            "view must be one of 'matrix', 'map', 'lines', 'heads', got 'round'",
+        ),
         (["--part", "2"], "read in 1 parts"),
         (["--attribution", "leave-one-out"], "shown by a page, got --attribution leave-one-out without --html"),
         (["--html", "/nowhere/look.html", "--attribution", "magic"], "attribution must be one of 'gradient-x-input'"),

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from manyheads.cli.options import Beam, Device, File, Model, Out, Whole
+from manyheads.cli.headtable import LIMIT, report_on, show_report
+from manyheads.cli.options import Beam, Device, File, Files, Model, Out, Whole
 from manyheads.errors import OptionError
 
 __all__ = ["inspect"]
@@ -23,6 +24,8 @@ def inspect(
     *,
     text: Text = "",
     target: Annotated[str | None, Parameter(allow_leading_hyphen=True, show_default=False)] = None,
+    data: Files = (),
+    limit: Whole | None = None,
     html: Path = None,
     png: Path = None,
     svg: Path = None,
@@ -50,14 +53,20 @@ def inspect(
     manyheads inspect de-en --text "Ein Hund schläft." --target "A dog is asleep." --png heads.png --view map
     manyheads inspect de-en --text "Ein Hund schläft." --html both.html --compare-off cross:3:1
     manyheads inspect runs/mine --replay --html replay.html
+    manyheads inspect de-en --data dev.tsv --html heads.html
     ```
 
     Parameters
     ----------
     text
-        What the model reads; without it, a line of standard input.
+        What the model reads; without it, a line of standard input, or the first pair of the data.
     target
         What the model is made to write, and one that it is compared with; without it, what they write by themselves.
+    data
+        Pairs to report on every head with: its role, and what is lost without it (translations are greedy, unless
+        --beam says otherwise). A file (TSV, JSONL, TMX, PO), or a source file and a target file.
+    limit
+        How many of these pairs, spread evenly over all (default: 100).
     html
         A page to explore every head in; one file that needs no network.
     png
@@ -66,7 +75,7 @@ def inspect(
         The same, for print.
     as_json
         All weights: schema, source, target, translation, score, attention{encoder, decoder, cross} as lists of
-        [layer][head][query][key]. A single dash is standard output.
+        [layer][head][query][key], and with --data the report on heads. A single dash is standard output.
     compare
         A second model for the page, side by side with the first: a run, a bundled model, or a checkpoint of a run
         (RUN/checkpoints/step-N).
@@ -78,9 +87,9 @@ def inspect(
         Instead of a text: the pair that a run looked at while it was trained, and on the page what every head did with it at
         each validation.
     term
-        A heat map in the terminal; what is shown when no file is asked for.
+        A heat map in the terminal, or the report; what is shown when no file is asked for.
     view
-        What a picture shows: matrix, map (every head) or lines.
+        What a picture shows: matrix, map (every head) or lines; with --data, heads.
     attention
         Of which attention a matrix or lines are: encoder, decoder or cross.
     layer
@@ -100,6 +109,9 @@ def inspect(
     comparing, off = bool(compare or compare_text or compare_off), [read_head(one) for one in compare_off]
     if comparing and (html is None or any((svg, png, as_json, term))):
         raise OptionError("a comparison is a page: it goes with --html alone", hint="--html both.html")
+    if (limit is not None or view == "heads") and not data:
+        asked = "--limit" if limit is not None else "--view heads"
+        raise OptionError(f"a report on heads is of pairs of lines, got {asked} without --data", hint="--data dev.tsv")
     from manyheads.inspection.api import inspect as inspect_text
     from manyheads.inspection.comparison import open_model
     from manyheads.inspection.plane import choose_plane
@@ -110,8 +122,12 @@ def inspect(
     if attribution and html is None:
         raise OptionError(f"an attribution is shown by a page, got --attribution {attribution[0]} without --html")
     options: dict[str, Any] = {} if beam is None else {"beam": beam}
-    translator, text = open_model(model, device), text or ("" if replay else read_line())
-    found = inspect_text(translator, text, target, part=part, replay=replay, **options)
+    translator, report = open_model(model, device), None
+    if data:
+        report, pairs = report_on(translator, data, LIMIT if limit is None else limit, options)
+        text, target = (text, target) if text or replay else first_pair(translator, pairs, target)
+    text = text or ("" if replay else read_line())
+    found = inspect_text(translator, text, target, part=part, replay=replay, report=report, **options)
     if found.parts > 1:
         print(f"the text is read in {found.parts} parts; this is part {part}: --part shows another", file=sys.stderr)  # noqa: T201
     if comparing and html is not None:
@@ -121,11 +137,15 @@ def inspect(
         write(found.compare(other), html, "html", {})
         return
     place: dict[str, Any] = {"kind": attention, "layer": layer, "head": head, "pieces": pieces}
-    picture = {"view": view, **({"pieces": pieces} if view == "map" else place)}
+    picture = {"view": view, **({"map": {"pieces": pieces}, "heads": {}}.get(view, place))}
     for path, form in ((html, "html"), (svg, "svg"), (png, "png"), (as_json, "json")):
         if path is not None:
             write(found, path, form, {"attribution": attribution} if form == "html" else picture)
-    if term or not any((html, svg, png, as_json)):
+    if not term and any((html, svg, png, as_json)):
+        return
+    if report is not None:
+        show_report(Out(), report)
+    else:
         plane, console = choose_plane(found, **place), Out()
         console.print(visible(found.source.text), markup=False)
         console.print(visible(found.translation), markup=False)
@@ -140,6 +160,12 @@ def read_head(text: str) -> tuple[str, int, int]:
             f"a head that is switched off is KIND:LAYER:HEAD, got {text!r}", hint="--compare-off cross:3:1"
         )
     return kind, int(numbers[0]), int(numbers[1])
+
+
+def first_pair(translator: Any, pairs: list[tuple[str, str]], target: str | None) -> tuple[str, str | None]:
+    """The first that is read in one part, and what it is to be translated as."""
+    source, reference = next((pair for pair in pairs if len(translator.read([pair[0]])[0]) == 1), (pairs[0][0], None))
+    return source, target or reference
 
 
 def read_line() -> str:

@@ -40,6 +40,7 @@ from manyheads.text.tokenizer import BEGIN, END
 if TYPE_CHECKING:
     from manyheads.inspection.attribution import Attribution
     from manyheads.inspection.comparison import Comparison
+    from manyheads.inspection.headreport import HeadReport
     from manyheads.inspection.replay import Replay
 
 __all__ = ["SCHEMA", "Inspection", "inspect"]
@@ -62,6 +63,7 @@ class Inspection:
     typed            the texts as they were given; of the target None, where the model has found it
     beam             every continuation that the search has weighed; none where nothing was searched for, or not by one beam
     replay           what a run's heads did with this pair while it was trained
+    report           what every head does over a test set, if that was looked at
     """
 
     translator: Translator
@@ -80,6 +82,7 @@ class Inspection:
     typed: tuple[str, str | None] = ("", None)
     means: Means | None = None
     replay: "Replay | None" = None
+    report: "HeadReport | None" = None
 
     @property
     def translation(self) -> str:
@@ -118,6 +121,7 @@ class Inspection:
             "forced": self.forced,
             "steps": [asdict(choice) for choice in self.choices],
             "attention": {kind: [one.tolist() for one in layers] for kind, layers in self.attention.items()},
+            **({} if self.report is None else {"heads": self.report.as_json()}),
         }
 
     def compare(self, other: "Inspection") -> "Comparison":
@@ -142,7 +146,7 @@ class Inspection:
     def save(self, path: str | Path, **how: Any) -> Path:
         """Write it as what the name ends in: .html, .svg, .png or .json.
 
-        Of an SVG or PNG it is said what is drawn: view ("matrix", "map", "lines"), kind, layer, head, pieces. Of a page, which
+        Of an SVG or PNG it is said what is drawn: view ("matrix", "map", "lines", "heads"), kind, layer, head, pieces. Of a page, which
         attributions it has: attribution=["leave-one-out", …]; by default those that are computed quickly.
         """
         from manyheads.inspection.saving import save
@@ -161,6 +165,7 @@ def inspect(
     part: int = 1,
     ids: Sequence[int] | None = None,
     replay: bool = False,
+    report: "HeadReport | None" = None,
     **options: float,
 ) -> Inspection:
     """Let a model translate a text (or write the target that is given) and keep what every head did.
@@ -171,11 +176,14 @@ def inspect(
     part      which part of a long text, counted from 1
     ids       the target piece by piece, and its end if it has one: what a search has left unfinished can be looked at, too
     replay    instead of a text: the pair that a run looked at while it was trained, with what its heads did then
+    report    what every head does over a test set (`report_heads`), to be shown beside it
     options   those of a search: beam, length_penalty, …
     """
     translator = Translator.of(model, "auto", "fp32")
+    if report is not None:
+        report.check(translator.single)
     if replay:
-        return replayed(translator, text, target)
+        return replace(replayed(translator, text, target), report=report)
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"an inspection needs a text to read, got {brief(text)}")
     parts, by_mean = translator.read([as_line(text)])[0], choose("instead", instead, INSTEAD)
@@ -191,7 +199,7 @@ def inspect(
     with switched_off(translator.single, off, means):
         written, beam = write()
         found_here = look(translator, source, written, search, given is not None, (part, len(parts)), tuple(off), beam)
-    return replace(found_here, typed=(text, target if ids is None else None), means=means)
+    return replace(found_here, typed=(text, target if ids is None else None), means=means, report=report)
 
 
 def replayed(translator: Translator, text: str, target: str | None) -> Inspection:

@@ -102,6 +102,7 @@ def make_bundle(inspection: Inspection, most: int = LARGEST, *, inside: bool = T
         "heads": summaries(inspection),
         "flow": told,
         "replay": told_of_replay,
+        "report": inspection.report and inspection.report.as_json(),
         "planes": stored,
         "left_out": left_out,
     }

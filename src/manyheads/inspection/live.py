@@ -16,6 +16,7 @@ from manyheads.errors import ManyheadsError
 from manyheads.inspection.api import Inspection, inspect
 from manyheads.inspection.attribution import attribute
 from manyheads.inspection.bundle import Bundle, make_bundle
+from manyheads.inspection.headreport import HeadReport
 from manyheads.inspection.importance import log_probability, ranked
 from manyheads.inspection.switches import Head
 
@@ -42,8 +43,8 @@ class Answer:
 
 
 class Live:
-    def __init__(self, translator: Translator) -> None:
-        self.translator = translator
+    def __init__(self, translator: Translator, report: HeadReport | None = None) -> None:
+        self.translator, self.report = translator, report
         self.answers: OrderedDict[int, Answer] = OrderedDict()
         self.numbers, self.turn, self.room = count(1), Lock(), BoundedSemaphore(WAITING)
         self.shelf = Lock()
@@ -64,7 +65,14 @@ class Live:
         other = None if against is None else self.answer(against).inspection
         with self.alone():
             options: dict[str, Any] = {"beam": beam} if beam else {}
-            options |= {"prefix": prefix, "off": off, "instead": instead, "part": part, "ids": ids}
+            options |= {
+                "prefix": prefix,
+                "off": off,
+                "instead": instead,
+                "part": part,
+                "ids": ids,
+                "report": self.report,
+            }
             found = inspect(self.translator, text, target, **options)
             held = None if other is None else held_against(found, other) | {"number": against}
             return self.add(found, text, held)

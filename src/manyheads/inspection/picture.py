@@ -1,18 +1,19 @@
-"""Pictures for papers and slides, SVG or PNG, without a browser: one matrix, a map of every head, or lines between words.
+"""Pictures for papers and slides, SVG or PNG, without a browser: one matrix, a map of every head, lines between words, or what is
+lost without each head.
 
-In SVG the words are text, not outlines. A shade grows with the square root of a weight, so that small ones can be seen.
+A shade grows with the square root of a weight, so that small ones can be seen.
 """
 
-import io
 import textwrap
-import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from manyheads.errors import OptionError, choose
 from manyheads.inspection.api import Inspection
+from manyheads.inspection.figure import INK, PAPER, SOFT, Picture, drawn, frame
+from manyheads.inspection.headpicture import draw_report
 from manyheads.inspection.plane import NAMES, Plane, choose_plane
 from manyheads.inspection.trace import KINDS
 from manyheads.report.markup import visible
@@ -21,11 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["PICTURES", "Picture", "picture"]
+__all__ = ["PICTURES", "picture"]
 
-PAPER, INK, SOFT, HEAT = "#fdfcfa", "#23211e", "#6f6a62", "#104e78"
-FONTS = ["DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans Devanagari", "Arial Unicode MS"]
-"""Letters are taken from the first that is installed and has them; DejaVu comes with matplotlib."""
+HEAT = "#104e78"
 CELL = 0.42
 """Inches."""
 MOST_LABELS = 80
@@ -35,47 +34,15 @@ FAINTEST = 0.02
 """Weights below this are no line."""
 
 
-class Picture(NamedTuple):
-    """`missing` counts letters that no font here has: in a PNG they are boxes."""
-
-    content: bytes
-    missing: int
-
-
 def picture(inspection: Inspection, form: str, view: str = "matrix", **place: Any) -> Picture:
     """`form` is "svg" or "png"; `place` says which plane, as for `choose_plane`; a map has them all."""
     draw = choose("view", view, PICTURES)
-    mpl = load_matplotlib()
-    style = {"svg.fonttype": "none", "svg.hashsalt": "manyheads", "font.family": fonts(), "text.parse_math": False}
-    with mpl.rc_context(style), warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        figure = mpl.figure.Figure(layout="constrained", facecolor=PAPER)
-        draw(figure, inspection, **place)
-        texts = (textwrap.fill(visible(text), 90) for text in (inspection.source.text, inspection.translation))
-        figure.suptitle("\n".join(texts), fontsize=11, color=INK)
-        content = io.BytesIO()
-        stamps = {"Date": None} if form == "svg" else {}
-        figure.savefig(content, format=form, dpi=200, facecolor=PAPER, metadata=stamps)
-    missing = {str(one.message) for one in said if "missing from" in str(one.message)}
-    return Picture(content.getvalue(), len(missing) if form == "png" else 0)
+    return drawn(form, lambda figure: draw(figure, inspection, **place))
 
 
-def load_matplotlib() -> Any:
-    """Its figures are used on their own: nothing global is touched, no window opened."""
-    try:
-        import matplotlib as mpl
-        import matplotlib.figure
-        import matplotlib.font_manager
-    except ImportError:
-        raise OptionError(
-            "pictures need matplotlib, which is not installed", hint="pip install 'manyheads[inspect]'"
-        ) from None
-    return mpl
-
-
-def fonts() -> list[str]:
-    installed = set(load_matplotlib().font_manager.get_font_names())
-    return [name for name in FONTS if name in installed]
+def entitle(figure: "Figure", inspection: Inspection) -> None:
+    texts = (textwrap.fill(visible(text), 90) for text in (inspection.source.text, inspection.translation))
+    figure.suptitle("\n".join(texts), fontsize=11, color=INK)
 
 
 def draw_matrix(figure: "Figure", inspection: Inspection, **place: Any) -> None:
@@ -90,6 +57,7 @@ def draw_matrix(figure: "Figure", inspection: Inspection, **place: Any) -> None:
         axes.set_yticks(range(height), plane.rows)
     if max(height, width) <= ROOM_FOR_NUMBERS:
         number_cells(axes, plane)
+    entitle(figure, inspection)
 
 
 def number_cells(axes: "Axes", plane: Plane) -> None:
@@ -115,6 +83,7 @@ def draw_map(figure: "Figure", inspection: Inspection, pieces: bool = False) -> 
                 draw_thumbnail(axes, choose_plane(inspection, kind, layer, head, pieces=pieces))
             else:
                 axes.axis("off")
+    entitle(figure, inspection)
 
 
 def draw_thumbnail(axes: "Axes", plane: Plane) -> None:
@@ -141,18 +110,21 @@ def draw_lines(figure: "Figure", inspection: Inspection, **place: Any) -> None:
     axes.set(xlim=(-0.7, 1.7), ylim=(1, 0))
     axes.axis("off")
     axes.set_title(plane.title, fontsize=9, color=SOFT)
+    entitle(figure, inspection)
+
+
+def draw_heads(figure: "Figure", inspection: Inspection) -> None:
+    """Of a whole test set, not of this sentence."""
+    if inspection.report is None:
+        raise OptionError(
+            "a picture of heads needs a report on them, got none", hint="--data DEV.tsv, report_heads(model, pairs)"
+        )
+    draw_report(figure, inspection.report)
 
 
 def show(axes: "Axes", plane: Plane, aspect: Any) -> None:
     """Unclipped: the names of clips hang on the last digits of a layout, and the same weights are to give the same bytes."""
     axes.imshow(np.sqrt(plane.weights), cmap=ramp(), vmin=0, vmax=1, aspect=aspect, clip_on=False)
-
-
-def frame(axes: "Axes", title: str) -> None:
-    axes.set_title(title, fontsize=9, color=SOFT)
-    axes.tick_params(length=0, labelsize=9, colors=INK, top=True, labeltop=True, bottom=False, labelbottom=False)
-    for spine in axes.spines.values():
-        spine.set(color="#e4dfd6")
 
 
 def ramp() -> Any:
@@ -162,4 +134,9 @@ def ramp() -> Any:
     return LinearSegmentedColormap.from_list("attention", [PAPER, "#8db8d0", HEAT])
 
 
-PICTURES: dict[str, Callable[..., None]] = {"matrix": draw_matrix, "map": draw_map, "lines": draw_lines}
+PICTURES: dict[str, Callable[..., None]] = {
+    "matrix": draw_matrix,
+    "map": draw_map,
+    "lines": draw_lines,
+    "heads": draw_heads,
+}

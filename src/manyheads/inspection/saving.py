@@ -10,14 +10,16 @@ from manyheads.errors import OptionError
 from manyheads.inspection.api import Inspection
 from manyheads.inspection.attribution import CHEAP, attribute
 from manyheads.inspection.bundle import Bundle, make_bundle
+from manyheads.inspection.figure import Picture, drawn
+from manyheads.inspection.headpicture import draw_report
+from manyheads.inspection.headreport import HeadReport
 from manyheads.inspection.importance import ranked
-from manyheads.inspection.picture import Picture
 from manyheads.inspection.picture import picture as draw
 from manyheads.inspection.singlefile import single_file
 from manyheads.inspection.switches import every_head
 from manyheads.storage import replace_file
 
-__all__ = ["save"]
+__all__ = ["save", "save_report"]
 
 MOST_HEADS, MOST_PIECES = 100, 64
 """Up to here a page has its heads ranked: a pass for each, one to two seconds in all for the bundled model on one core. With
@@ -35,12 +37,25 @@ def save(inspection: Inspection, path: Path, **how: Any) -> Path:
     }
     if form not in ways:
         raise OptionError(f"an inspection is saved as .{', .'.join(ways)}, got {str(path)!r}")
-    made = ways[form]()
+    return put(path, ways[form]())
+
+
+def save_report(report: HeadReport, path: Path) -> Path:
+    """A report on heads alone. A page shows a sentence, too."""
+    form = path.suffix.lower().removeprefix(".")
+    if form not in ("svg", "png", "json"):
+        raise OptionError(f"a report on heads is saved as .svg, .png, .json, got {str(path)!r}")
+    if form == "json":
+        return put(path, Picture((json.dumps(report.as_json(), ensure_ascii=False) + "\n").encode(), 0))
+    return put(path, drawn(form, lambda figure: draw_report(figure, report)))
+
+
+def put(path: Path, made: Picture) -> Path:
     replace_file(path, made.content)
     if made.missing:
         warnings.warn(
             f"{made.missing} letters are in no font that is installed here: they are boxes in {path}; an SVG has them as text",
-            stacklevel=3,
+            stacklevel=4,
         )
     return path
 

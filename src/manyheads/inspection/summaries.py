@@ -21,7 +21,10 @@ from manyheads.inspection.plane import sides_of
 from manyheads.inspection.sides import NAMES
 from manyheads.inspection.trace import KINDS
 
-__all__ = ["summaries", "summarise"]
+__all__ = ["by_row", "summaries", "summarise"]
+
+BESIDE = {"previous": -1, "same": 0, "next": 1}
+"""How many tokens after the query itself."""
 
 
 def summaries(inspection: Inspection) -> dict[str, list[dict[str, list[float]]]]:
@@ -39,15 +42,22 @@ def summaries(inspection: Inspection) -> dict[str, list[dict[str, list[float]]]]
 def summarise(
     weights: Float[np.ndarray, "H T S"], ends: Bool[np.ndarray, " S"], kind: str
 ) -> dict[str, Float[np.ndarray, " H"]]:
+    return {name: values.mean(1) for name, values in by_row(weights, ends, kind).items()}
+
+
+def by_row(
+    weights: Float[np.ndarray, "H T S"], ends: Bool[np.ndarray, " S"], kind: str
+) -> dict[str, Float[np.ndarray, "H T"]]:
+    """The numbers of every query."""
     queries, keys = weights.shape[1:]
     rows, columns = np.arange(queries)[:, None], np.arange(keys)
     pace = (keys - 1) / max(1, queries - 1) if kind == "cross" else 1
     logs = np.log(np.where(weights > 0, weights, 1))
     found = {
-        "entropy": -(weights * logs).sum(2).mean(1),
-        "focus": weights.max(2).mean(1),
-        "distance": (weights * np.abs(columns - rows * pace)).sum(2).mean(1),
-        "ends": weights[:, :, ends].sum(2).mean(1),
+        "entropy": -(weights * logs).sum(2),
+        "focus": weights.max(2),
+        "distance": (weights * np.abs(columns - rows * pace)).sum(2),
+        "ends": weights[:, :, ends].sum(2),
     }
-    beside = {"previous": -1, "same": 0, "next": 1} if kind != "cross" else {}
-    return found | {name: (weights * (columns - rows == step)).sum(2).mean(1) for name, step in beside.items()}
+    beside = BESIDE if kind != "cross" else {}
+    return found | {name: (weights * (columns - rows == step)).sum(2) for name, step in beside.items()}

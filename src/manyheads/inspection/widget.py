@@ -30,7 +30,7 @@ class Inspector(anywidget.AnyWidget):
 
     def __init__(self, inspection: Inspection, second: Inspection | None = None) -> None:
         super().__init__(other=None if second is None else as_bytes(second_bundle(second)))
-        self.live = Live(inspection.translator)
+        self.live = Live(inspection.translator, inspection.report)
         self.show(self.live.add(inspection, inspection.source.text))
         self.on_msg(self.hear)
 

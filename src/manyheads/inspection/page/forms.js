@@ -7,6 +7,7 @@ export const FORMS = {
   hypotheses: "hypotheses",
   layers: "layers",
   heads: "heads",
+  report: "head report",
   attribution: "attribution",
   replay: "replay",
   pieces: "pieces",

@@ -13,9 +13,10 @@ const SINGLE = "Vectors belong to pieces, all of them: here nothing is merged or
 const TITLES = {
   align: "Translate and align", lines: "Lines", matrix: "Matrix", map: "Model map", steps: "Decoding steps",
   beam: "Beam tree", lens: "Layer lens", switches: "Head switchboard", attribution: "Attribution",
-  inside: "Query and key", flow: "Flow", compare: "Compare", replay: "Replay", pieces: "Text to pieces", tables: "Text form",
+  inside: "Query and key", flow: "Flow", compare: "Compare", replay: "Replay", heads: "Heads",
+  pieces: "Text to pieces", tables: "Text form",
 };
-const WHOLE = ["switches", "lens", "pieces", "attribution"]; // views that neither merge nor hide
+const WHOLE = ["switches", "lens", "pieces", "attribution", "heads"]; // views that neither merge nor hide
 const MOST_NAMED = 3; // heads that are off, above which they are only counted
 
 export function titleOf(header) {

@@ -15,6 +15,7 @@ import { compareView } from "./compare.js";
 import { active, focusNamed, h, nameOf } from "./dom.js";
 import { actionsOf, markTab, showNotes, showSettings, tabsOf, titleOf } from "./frame.js";
 import { flowView } from "./flow.js";
+import { headsView } from "./heads.js";
 import { insideView } from "./inside.js";
 import { asked, keepPlain } from "./keys.js";
 import { lensView } from "./lens.js";
@@ -33,7 +34,7 @@ import { tablesView } from "./tables.js";
 const MAKERS = {
   align: alignView, lines: linesView, matrix: matrixView, map: mapView, steps: stepsView, beam: beamView,
   lens: lensView, switches: switchesView, attribution: attributionView, inside: insideView, flow: flowView,
-  compare: compareView, replay: replayView, pieces: piecesView, tables: tablesView,
+  compare: compareView, replay: replayView, heads: headsView, pieces: piecesView, tables: tablesView,
 };
 
 // One answer, drawn into `body`: {show, recall, remove}. What is looked at comes from the address and goes back there.

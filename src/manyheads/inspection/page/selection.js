@@ -5,6 +5,7 @@
 
 import { STAGES } from "./flowstages.js";
 import { FORMS } from "./forms.js";
+import { figureNames, ROLES_OF_HEADS, SORTS } from "./headfigures.js";
 import { MEASURES, ORDERS } from "./measures.js";
 import { METHODS } from "./methods.js";
 import { TRACKS } from "./moments.js";
@@ -12,7 +13,7 @@ import { KINDS } from "./weights.js";
 
 export const VIEWS = [
   "align", "lines", "matrix", "map", "steps", "beam", "lens", "switches", "attribution", "inside", "flow", "compare",
-  "replay", "pieces", "tables",
+  "replay", "heads", "pieces", "tables",
 ];
 const LINKS = ["best", "all", "head", "attribution"];
 export const POWERS = [1, 2, 3, 0]; // the root that is taken of a weight before it is a colour; 0 is its logarithm
@@ -24,18 +25,20 @@ const LETTERS = {
   three: "all", below: "e", heads: "on", most: "n", measure: "m", order: "r",
   node: "b", pruned: "pr", form: "f", method: "q", over: "u", stage: "g",
   moment: "at", track: "c",
+  figure: "y", sort: "z", up: "up", role: "j",
 };
 // What the back button undoes.
 const STEPS = [
   "view", "kind", "layer", "head", "words", "hide", "links", "three", "below", "heads", "measure", "order",
   "pruned", "form", "method", "over", "stage",
   "track",
+  "figure", "sort", "up", "role",
 ];
 
 export function firstSelection(header) {
   const reading = header.reading;
   return {
-    view: header.replay ? "replay" : "align",
+    view: header.replay ? "replay" : header.report ? "heads" : "align",
     kind: "cross",
     layer: reading ? reading.layer : header.model.layers.cross - 1,
     head: reading ? reading.head : null,
@@ -60,6 +63,10 @@ export function firstSelection(header) {
     stage: null, // of the walk through the model; null: where it begins
     moment: null, // of the training, by its step; null: the last
     track: "formed", // what is followed over its steps
+    figure: "bleu", // of the report on heads: what colours it, what its table is sorted by, and the role that stands out
+    sort: "log_probability",
+    up: false,
+    role: null,
   };
 }
 
@@ -114,6 +121,10 @@ export function fromAddress(text, header) {
     stage: read("stage", STAGES),
     moment: read("moment", [null, ...(header.replay ? header.replay.steps : [])]),
     track: read("track", TRACKS),
+    figure: read("figure", figureNames),
+    sort: read("sort", SORTS),
+    up: read("up", [true, false]),
+    role: read("role", [null, ...Object.keys(ROLES_OF_HEADS)]),
   };
 }
 

@@ -5,6 +5,7 @@ import { agreementOf } from "./agreement.js";
 import { linksOf, sourceOfLinks } from "./align.js";
 import { heaviest } from "./bars.js";
 import { bestOf, searchOf, textOf } from "./beamtree.js";
+import { FIGURES, figureNames, nameInReport, roleOf, shownFigure, sortedHeads } from "./headfigures.js";
 import { visible } from "./letters.js";
 import { allHeads, MEASURES } from "./measures.js";
 import { attributionGrid, attributionsOf, METHODS } from "./methods.js";
@@ -133,6 +134,17 @@ const MAKERS_OF_TABLES = {
     const which = `${place.kind} ${headName(place.layer, place.head)}`;
     const caption = `The training: scores, the reference, what was likelier in its places, and ${which}`;
     return { caption, columns, rows };
+  },
+
+  report({ header, state }) {
+    const { report } = header;
+    if (!report) return nothing("This page has no report on heads: manyheads inspect MODEL --data DEV.tsv makes one");
+    const rows = sortedHeads(report.heads, state.sort, state.up).map((one) => [
+      nameInReport(one), roleOf(one), ...figureNames.map((figure) => shownFigure(one, figure, true)),
+      ...[one.lost.bleu_p, one.lost.chrf_p].map((p) => (p === null ? "–" : exact(p))),
+    ]);
+    const columns = ["head", "role", ...figureNames.map((figure) => FIGURES[figure].name), "p of BLEU", "p of chrF"];
+    return { caption: `Every head over ${report.pairs} of ${report.of} pairs`, columns, rows };
   },
 
   pieces({ header }) {
