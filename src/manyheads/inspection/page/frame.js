@@ -47,7 +47,7 @@ function withoutHeads(off) {
 export function tabsOf(shared) {
   const tabs = VIEWS.map((view) =>
     h("button", { type: "button", role: "tab", click: () => shared.choose({ view }) }, TITLES[view]));
-  const there = { compare: shared.other.possible, replay: shared.header.replay };
+  const there = { compare: shared.other.possible, replay: shared.header.replay, heads: shared.header.report };
   VIEWS.forEach((view, n) => (tabs[n].hidden = view in there && !there[view] && shared.state.view !== view));
   const step = (event) => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
