@@ -8,10 +8,10 @@ manifest.json       sizes and SHA-256 sums of these
 
 import json
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import tomli_w
 import torch
@@ -32,6 +32,7 @@ __all__ = [
     "MODEL",
     "RECIPE",
     "TOKENIZER",
+    "build_by_task",
     "bundled",
     "bundled_models",
     "check_new",
@@ -50,8 +51,6 @@ __all__ = [
 
 RECIPE, TOKENIZER, MODEL = "recipe.toml", "tokenizer.json", "model.safetensors"
 SCALE = ".scale"
-
-Model = TypeVar("Model", bound=nn.Module)
 
 
 def bundled(name: str = "") -> Path:
@@ -85,24 +84,22 @@ def is_folder(path: str | Path) -> bool:
 
 def load_model(folder: str | Path) -> tuple[Transformer, Vocabulary, Recipe]:
     """Everything a Translator is made of."""
-    return load_folder(folder, "translate", lambda recipe, found: Transformer(recipe.transformer, found.sizes))
+    return load_folder(folder, "translate")
 
 
 def load_encoder(folder: str | Path) -> tuple[TextEncoder, Vocabulary, Recipe]:
     """Everything an Embedder is made of."""
-    return load_folder(folder, "embed", lambda recipe, found: TextEncoder(recipe.encoder, found.source.size))
+    return load_folder(folder, "embed")
 
 
 def load_language_model(folder: str | Path) -> tuple[LanguageModel, Vocabulary, Recipe]:
     """Everything a Writer is made of."""
-    return load_folder(
-        folder, "generate", lambda recipe, found: LanguageModel(recipe.language_model, found.source.size)
-    )
+    return load_folder(folder, "generate")
 
 
 def load_by_task(folder: str | Path) -> tuple[nn.Module, Vocabulary, Recipe]:
     """Whatever the model is for."""
-    return {"embed": load_encoder, "generate": load_language_model}.get(task_of_folder(folder), load_model)(folder)
+    return load_folder(folder, task_of_folder(folder) or "translate")
 
 
 def task_of_folder(folder: str | Path) -> str:
@@ -111,9 +108,19 @@ def task_of_folder(folder: str | Path) -> str:
     return recipe_from_text(text(place, RECIPE, 1 << 20), str(place / RECIPE)).task if (place / RECIPE).exists() else ""
 
 
-def load_folder(
-    folder: str | Path, task: str, build: Callable[[Recipe, Vocabulary], Model]
-) -> tuple[Model, Vocabulary, Recipe]:
+def build_by_task(recipe: Recipe, vocabulary: Vocabulary) -> nn.Module:
+    """A model without weights. On the meta device nothing is allocated: a recipe that asks for a billion layers' worth of memory gets none."""
+    with torch.device("meta"):
+        match recipe.task:
+            case "embed":
+                return TextEncoder(recipe.encoder, vocabulary.source.size)
+            case "generate":
+                return LanguageModel(recipe.language_model, vocabulary.source.size)
+            case _:
+                return Transformer(recipe.transformer, vocabulary.sizes)
+
+
+def load_folder(folder: str | Path, task: str) -> tuple[Any, Vocabulary, Recipe]:
     place = find_model(folder)
     if not (place / MODEL).exists():
         raise InputError(
@@ -123,14 +130,13 @@ def load_folder(
     recipe = recipe_from_text(text(place, RECIPE, 1 << 20), str(place / RECIPE))
     if recipe.task != task:
         raise InputError(
-            f"a model that can {task} is needed, got {place}: its task is {recipe.task!r}",
-            hint=f"`manyheads {recipe.task}` is what it is for",
+            f"a model that can {task} is needed, got {folder}: its task is {recipe.task!r}",
+            hint=f"`manyheads {recipe.task}` is what it is for"
+            + (", and `evaluate`" if recipe.task == "generate" else ""),
         )
     vocabulary = Vocabulary.loads(text(place, TOKENIZER), str(place / TOKENIZER))
-    # On the meta device nothing is allocated: a recipe that asks for a billion layers' worth of memory gets none.
     try:
-        with torch.device("meta"):
-            model = build(recipe, vocabulary)
+        model = build_by_task(recipe, vocabulary)
     except OptionError as error:
         raise InputError(f"{place / RECIPE} and {place / TOKENIZER} do not belong together: {error.message}") from None
     load_weights(model, read_file(place, MODEL, largest(model)), str(place / MODEL))

@@ -283,6 +283,9 @@ def rules_of_generate(recipe: Recipe) -> Iterator[str]:
     model, longest = recipe.language_model, recipe.data.max_length
     if model.positions == "learned" and model.max_length <= longest:
         yield positions_end(model.max_length, longest)
+    for name in ("target_tokenizer", "source", "target"):
+        if value := getattr(recipe.data, name):
+            yield f"data.{name} is for pairs, got {value!r}"
     if recipe.train.simcut:
         yield f"SimCut is for pairs, got train.simcut = {recipe.train.simcut}: train.rdrop is for texts, too"
     yield from rules_of_rdrop(recipe)

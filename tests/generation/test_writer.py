@@ -86,6 +86,11 @@ def test_what_is_no_option_is_refused(writer):
         writer(PROMPT, temperature=-1)
     with pytest.raises(OptionError, match="a prompt must be text"):
         writer(3)
+    for seed in (-1, 2**32, 1.5, "x", True):
+        with pytest.raises(OptionError, match="seed must be a whole number"):
+            writer(PROMPT, seed=seed)
+    with pytest.raises(InputError, match="half of a surrogate pair"):
+        writer("a\ud800")
 
 
 def manyheads(*words, **how):

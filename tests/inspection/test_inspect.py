@@ -240,7 +240,7 @@ def test_a_map_in_the_terminal(capsys, monkeypatch):
         ),
         (["--part", "2"], "read in 1 parts"),
         (["--attribution", "leave-one-out"], "shown by a page, got --attribution leave-one-out without --html"),
-        (["--html", "/nowhere/look.html", "--attribution", "magic"], "attribution must be one of 'gradient-x-input'"),
+        (["--html", "/tmp/look.html", "--attribution", "magic"], "attribution must be one of 'gradient-x-input'"),
     ],
 )
 def test_refusals(capsys, words, said):

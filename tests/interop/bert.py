@@ -22,9 +22,9 @@ def tokenizer():
     return pieces
 
 
-def make_bert(folder, *, masked=False, seed=0, **changes):
+def make_bert(folder, *, masked=False, seed=0, vocabulary=None, **changes):
     torch.manual_seed(seed)
-    config = BertConfig(vocab_size=len(WORDS), **{**SIZES, **changes})
+    config = BertConfig(vocab_size=vocabulary or len(WORDS), **{**SIZES, **changes})
     config._attn_implementation = "eager"
     model = (BertForMaskedLM if masked else BertModel)(config).eval()
     with torch.no_grad():

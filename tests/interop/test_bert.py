@@ -82,6 +82,38 @@ def test_a_vector_does_not_depend_on_its_neighbours(tmp_path):
     assert embedder([]).shape == (0, 24)
 
 
+def test_a_vocabulary_may_have_holes(tmp_path):
+    theirs = make_sentence_bert(tmp_path / "theirs", vocabulary=80)
+    path = tmp_path / "theirs" / "tokenizer.json"
+    stored = json.loads(path.read_text())
+    stored["model"]["vocab"]["dog"] = 70
+    path.write_text(json.dumps(stored))
+    assert len(imported(tmp_path / "theirs", tmp_path / "ours").weights["words.weight"]) == 71
+    with torch.no_grad():
+        states = theirs(torch.tensor([[2, 70, 3]])).last_hidden_state[0].mean(0)
+    assert np.abs(Embedder.load(tmp_path / "ours", "cpu")("dog") - (states / states.norm()).numpy()).max() <= 1e-5
+
+
+def test_newer_names_of_poolings_are_known(tmp_path):
+    make_sentence_bert(tmp_path / "theirs")
+    (tmp_path / "theirs" / "1_Pooling" / "config.json").write_text('{"pooling_mode": "cls"}')
+    assert imported(tmp_path / "theirs", tmp_path / "ours").recipe.embed.pooling == "first"
+
+
+def test_a_text_of_no_tokens_is_a_vector_of_zeros_and_ends_nothing(tmp_path):
+    make_sentence_bert(tmp_path / "theirs")
+    path = tmp_path / "theirs" / "tokenizer.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"post_processor": None}))
+    imported(tmp_path / "theirs", tmp_path / "ours")
+    found = Embedder.load(tmp_path / "ours", "cpu")(["dog", "", "dogs"])
+    assert (np.linalg.norm(found, axis=1) > 0).tolist() == [True, False, True]
+
+
+def test_half_a_letter_is_refused(tmp_path):
+    with pytest.raises(InputError, match="half of a surrogate pair"):
+        ForeignPieces(json.loads(tokenizer().to_str())).encode(["a\ud800"])
+
+
 # ── tokens ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -118,6 +150,25 @@ def changed(name, **changes):
     return change
 
 
+def module_at(path):
+    kinds = [{"type": f"sentence_transformers.models.{kind}", "path": path} for kind in ("Transformer", "Pooling")]
+    return lambda folder: (folder / "modules.json").write_text(json.dumps(kinds))
+
+
+def with_weights(change):
+    def spoil(folder):
+        weights = {name: change(name, tensor).contiguous() for name, tensor in load_file(folder / "model.safetensors").items()}  # fmt: skip
+        save_file(weights, folder / "model.safetensors")
+
+    return spoil
+
+
+def without_unknown(folder):
+    stored = json.loads((folder / "tokenizer.json").read_text())
+    stored["model"]["unk_token"] = "[NONE]"
+    (folder / "tokenizer.json").write_text(json.dumps(stored))
+
+
 def without_a_layer(folder):
     weights = load_file(folder / "model.safetensors")
     save_file({k: v for k, v in weights.items() if "layer.1.output.dense" not in k}, folder / "model.safetensors")
@@ -139,6 +190,19 @@ def pickled(folder):
         (changed("tokenizer.json", model={"type": "BPE"}), "is a WordPiece or a byte-level BPE, got 'BPE'"),
         (changed("tokenizer.json", normalizer={"type": "Odd"}), "that `tokenizers` can read"),
         (changed("1_Pooling/config.json", pooling_mode_cls_token=True), "pooling is one of"),
+        (changed("config.json", hidden_act=["gelu"]), "hidden_act is one of"),
+        (changed("config.json", hidden_size=None), "hidden_size must be a whole number, got None"),
+        (changed("config.json", hidden_size=48), "must be (48,), as the recipe says, got (24,)"),
+        (changed("config.json", max_position_embeddings=512), "positions.table.weight must be"),
+        (changed("sentence_bert_config.json", max_seq_length="12"), "max_seq_length must be a whole number"),
+        (changed("sentence_bert_config.json", do_lower_case=True), "do_lower_case cannot be imported"),
+        (lambda folder: (folder / "modules.json").write_text('["a"]'), "modules are Transformer, Pooling"),
+        (module_at("../theirs"), "beside modules.json, got '../theirs'"),
+        (module_at("/tmp"), "beside modules.json, got '/tmp'"),
+        (with_weights(lambda name, tensor: tensor * float("nan")), "must be a finite number"),
+        (with_weights(lambda name, tensor: tensor[:, :3] if "key.weight" in name else tensor), "must fit together"),
+        (with_weights(lambda name, tensor: tensor.long()), "got one without it"),
+        (without_unknown, "a piece for what it does not know"),
         (lambda folder: (folder / "config.json").write_text("[" * 100_000), "must be JSON"),
         (lambda folder: (folder / "config.json").unlink(), "has a config.json"),
         (lambda folder: (folder / "config.json").write_text("{}"), "'gpt2', got None"),

@@ -50,6 +50,15 @@ def test_no_token_sees_what_comes_after_it(tmp_path):
     assert (sizes[:6] > 0).all()
 
 
+def test_several_tokens_may_end_a_text(tmp_path):
+    make_gpt2(tmp_path / "theirs")
+    path = tmp_path / "theirs" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"eos_token_id": [0, 7]}))
+    import_model(tmp_path / "theirs", tmp_path / "ours")
+    _, vocabulary, _ = load_language_model(tmp_path / "ours")
+    assert (vocabulary.source.begin, vocabulary.source.end) == ([0], [0, 7])
+
+
 @given(st.lists(st.text(st.sampled_from("aOncedog é\n🙂<|endoftext|>"), max_size=20), max_size=4))
 def test_pieces_spell_every_text_and_no_text_types_the_end(texts):
     pieces = ForeignPieces(json.loads(tokenizer().to_str()), [0], [0])
@@ -74,6 +83,9 @@ def test_words_begin_where_a_blank_is():
         ({"activation_function": "tanh"}, "activation_function is one of"),
         ({"model_type": "llama"}, "model_type 'bert' or 'gpt2', got 'llama'"),
         ({"eos_token_id": 99_999}, "must be pieces"),
+        ({"eos_token_id": True}, "eos_token_id is a number"),
+        ({"n_embd": None}, "n_embd must be a whole number"),
+        ({"activation_function": {}}, "activation_function is one of"),
     ],
 )
 def test_what_would_be_computed_otherwise_is_refused(tmp_path, changes, complaint):

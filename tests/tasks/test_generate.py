@@ -14,6 +14,7 @@ from manyheads import LanguageModel, LanguageModelConfig, OptionError, Writer, i
 from manyheads.generation.evaluate import evaluate_texts
 from manyheads.nn import Packed
 from manyheads.tasks.consistency import choose_loss
+from manyheads.tasks.generate import Task
 from manyheads.tasks.texts import pack_texts, pad_texts
 from manyheads.text.packs import Room
 from manyheads.text.shards import Rows
@@ -120,11 +121,30 @@ def test_it_learns_texts_by_heart_and_stops_where_they_end(tmp_path):
     assert writer("", temperature=0.5, seed=2) in TEXTS
 
 
+@pytest.mark.slow
+def test_validating_leaves_dropout_on_and_long_texts_do_not_end_a_run(tmp_path, monkeypatch):
+    """Without a moving average it is the trained model itself that is validated."""
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS * 8) + "\n")
+    (tmp_path / "dev.txt").write_text("\n".join(["a b " * 200, *TEXTS]) + "\n")
+    seen, loss = [], Task.loss
+    monkeypatch.setattr(
+        Task, "loss", lambda self, model, batch: seen.append(model.training) or loss(self, model, batch)
+    )
+    changes = {"train.steps": 8, "train.tokens": 256, "data.vocabulary": 280, "data.max_length": 31, "model.positions": "learned", "model.max_length": 32, "train.ema": 0.0, "train.validate_every": 2}  # fmt: skip
+    train("lm/tiny", train=tmp_path / "texts.txt", dev=tmp_path / "dev.txt", out=tmp_path / "run", changes=changes, quiet=True, device="cpu")  # fmt: skip
+    assert seen == [True] * 8
+    assert "Attention" not in (tmp_path / "run" / "report.html").read_text()
+
+
 def test_what_makes_no_sense_is_refused(tmp_path):
+    with pytest.raises(OptionError, match=r"data\.target_tokenizer is for pairs"):
+        load_recipe("lm/tiny", {"data.target_tokenizer": "bpe"})
     with pytest.raises(OptionError, match="SimCut is for pairs"):
         load_recipe("lm/tiny", {"train.simcut": 3.0})
     with pytest.raises(OptionError, match=r"decoder_layers is not known"):
         load_recipe("lm/tiny", {"model.decoder_layers": 3})
     (tmp_path / "pairs.tsv").write_text("a\tb\n")
-    with pytest.raises(OptionError, match=r"takes files with a text a line, got .*pairs.tsv, which holds pairs"):
+    with pytest.raises(
+        OptionError, match=r"takes files with a text a line, got .*pairs.tsv, by its name a file of pairs"
+    ):
         train("lm/tiny", train=tmp_path / "pairs.tsv", out=tmp_path / "run", quiet=True)

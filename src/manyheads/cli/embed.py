@@ -1,7 +1,7 @@
 """`manyheads embed`: vectors of texts."""
 
-import io
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from manyheads.cli.options import Device, File, Json, Precision, say
-from manyheads.cli.output import open_output
-from manyheads.errors import OptionError
+from manyheads.cli.options import Device, File, Json, Precision, finite, say
+from manyheads.cli.output import check_folder, open_output
+from manyheads.errors import OptionError, SaveError
 
 __all__ = ["embed"]
 
@@ -50,22 +50,24 @@ def embed(
     from manyheads.embedding.embedder import Embedder
     from manyheads.text.lines import read_texts
 
-    truncated = 0
+    truncated = not_finite = 0
     embedder = Embedder.load(model, device, precision)
-    with open_vectors(output, as_json) as write:
+    with open_vectors(output, as_json, embedder.model.config.width) as write:
         for found in embedder.embed(read_texts(input)):
             truncated += found.truncated
+            not_finite += not found.finite
             write(found)
     say(truncated, f"longer than {embedder.config.max_length} tokens: the vector is that of the beginning")
+    say(not_finite, "with numbers that are not finite (--precision bf16 or fp32 holds larger ones)")
 
 
 @contextmanager
-def open_vectors(path: str, as_json: bool) -> Iterator[Write]:
+def open_vectors(path: str, as_json: bool, width: int) -> Iterator[Write]:
     """Takes what was embedded, one after the other."""
     if path.lower().endswith(".npy"):
         if as_json:
             raise OptionError(f"vectors are written as JSON or as an array, got --json and {path!r}")
-        with open_array(path) as write:
+        with open_array(path, width) as write:
             yield write
         return
     form = as_object if as_json else as_numbers
@@ -74,16 +76,31 @@ def open_vectors(path: str, as_json: bool) -> Iterator[Write]:
 
 
 @contextmanager
-def open_array(path: str) -> Iterator[Write]:
+def open_array(path: str, width: int) -> Iterator[Write]:
+    """The vectors are on disk as they come; the array appears when all are there."""
     import numpy as np
 
-    from manyheads.storage import replace_file
+    check_folder(path)
+    temporary, count = Path(path).with_name(f".{Path(path).name}.writing"), 0
+    rows = temporary.with_suffix(".rows")
 
-    vectors: list[Any] = []
-    yield lambda found: vectors.append(found.vector)
-    held = io.BytesIO()
-    np.save(held, np.stack(vectors) if vectors else np.empty((0, 0), np.float32))
-    replace_file(Path(path), held.getvalue())
+    def write(found: Any) -> None:
+        nonlocal count
+        file.write(found.vector.astype(np.float32).tobytes())
+        count += 1
+
+    try:
+        with open(rows, "wb") as file:
+            yield write
+        vectors = np.memmap(rows, np.float32, "r", shape=(count, width)) if count else np.empty((0, width), np.float32)
+        with open(temporary, "wb") as out:
+            np.save(out, vectors)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise SaveError(f"{path} could not be written: {error.strerror}") from None
+    finally:
+        for left in (rows, temporary):
+            left.unlink(missing_ok=True)
 
 
 def as_object(found: Any) -> str:
@@ -94,6 +111,6 @@ def as_numbers(found: Any) -> str:
     return " ".join(map(str, rounded(found)))
 
 
-def rounded(found: Any) -> list[float]:
-    """What float32 holds, and no more digits."""
-    return [float(f"{number:.7g}") for number in found.vector.tolist()]
+def rounded(found: Any) -> list[float | None]:
+    """What float32 holds, and no more digits. JSON has no NaN."""
+    return [finite(float(f"{number:.7g}")) for number in found.vector.tolist()]

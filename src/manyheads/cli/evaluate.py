@@ -22,6 +22,7 @@ from manyheads.cli.options import (
     load_models,
     say,
 )
+from manyheads.errors import OptionError
 
 __all__ = ["evaluate"]
 
@@ -59,6 +60,7 @@ def evaluate(
     from manyheads.modelfolder import task_of_folder
 
     if task_of_folder(model) == "generate":
+        refuse_options(source=source, target=target, beam=beam, length_penalty=length_penalty, others=others)
         evaluate_writer(model, data, as_json, device, precision)
         return
     given = {"beam": beam, "length_penalty": length_penalty}
@@ -72,13 +74,21 @@ def evaluate(
     say(scores.not_finite, NOT_FINITE)
 
 
+def refuse_options(**given: Any) -> None:
+    """What is said of a search, or of two sides, means nothing to a language model."""
+    for name, value in given.items():
+        if value not in (None, ()):
+            raise OptionError(f"a language model is scored on texts as they are, got {name.replace('_', '-')} {value}")
+
+
 def evaluate_writer(model: str, data: tuple[str, ...], as_json: bool, device: str, precision: str) -> None:
     from manyheads.generation.evaluate import evaluate_texts
     from manyheads.generation.writer import Writer
 
     scores = evaluate_texts(Writer.load(model, device, precision), data)
     if as_json:
-        print(json.dumps(scores | {"perplexity": finite(scores["perplexity"])}))  # noqa: T201
+        found = {name: finite(value) if isinstance(value, float) else value for name, value in scores.items()}
+        print(json.dumps(found))  # noqa: T201
     else:
         show(scores)
     say(scores["truncated"], "longer than the model reads: their beginning is scored")

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from manyheads.cli.changes import parse_changes
 from manyheads.cli.options import Out, whole_number
+from manyheads.errors import OptionError
 from manyheads.models.cost import PARTS, Cost, transformer_cost
 from manyheads.recipe import load_recipe
 
@@ -52,6 +53,8 @@ def flops(
         One JSON object instead of a table.
     """
     chosen = load_recipe(recipe, parse_changes(set))
+    if chosen.task != "translate":
+        raise OptionError(f"what is counted is an encoder-decoder, got {recipe}, whose task is {chosen.task!r}")
     target = target_length or length
     cost = transformer_cost(
         chosen.transformer, chosen.data.vocabulary, batch=batch, source_length=length, target_length=target

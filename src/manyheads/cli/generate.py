@@ -28,15 +28,15 @@ def generate(
 
     ```
     manyheads generate runs/gpt2 --prompt "Once upon a time"
-    head -3 story.txt | manyheads generate runs/gpt2 --tokens 200 --temperature 0.7
+    head -1 story.txt | manyheads generate runs/lm --tokens 200 --temperature 0.7
     ```
 
     Parameters
     ----------
     model
-        A model folder, as `manyheads import` makes it.
+        A run folder of a language model, or what `manyheads import` has made of a GPT-2.
     prompt
-        The text to go on with; without it, all of standard input.
+        The text to go on with; without it, standard input. (Models that were trained here know texts of one line.)
     tokens
         To write, at most (default: what the model's recipe says, or 100).
     temperature

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from manyheads.cli.headtable import LIMIT, report_on, show_report
 from manyheads.cli.options import Beam, Device, File, Files, Model, Out, Whole
+from manyheads.cli.output import check_folder
 from manyheads.errors import OptionError
 
 __all__ = ["inspect"]
@@ -104,6 +105,10 @@ def inspect(
         What a page has beside attention, several times if wanted: leave-one-out, integrated-gradients. It has
         gradient-x-input and value-zeroing where they take no time, or if they are asked for.
     """
+    for path in filter(None, (html, svg, png, as_json)):
+        check_folder(path)
+    if replay and html is None:
+        raise OptionError("a replay is shown by a page, got --replay without --html", hint="--html replay.html")
     if replay and any((text, target, compare, compare_text, compare_off)):
         raise OptionError("a replay has a text and a target of its own: it goes without --text, --target and --compare")
     comparing, off = bool(compare or compare_text or compare_off), [read_head(one) for one in compare_off]

@@ -8,9 +8,16 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TextIO
 
-from manyheads.errors import SaveError
+from manyheads.errors import OptionError, SaveError
 
-__all__ = ["open_output"]
+__all__ = ["check_folder", "open_output"]
+
+
+def check_folder(path: str) -> None:
+    """What takes minutes to make should have a place to go to."""
+    folder = os.path.dirname(path) or "."
+    if path != "-" and not os.path.isdir(folder):
+        raise OptionError(f"a file is written to a folder that is there, got {path}", hint=f"mkdir -p {folder}")
 
 
 @contextmanager

@@ -26,12 +26,12 @@ from manyheads.models.encoder import TextEncoder
 from manyheads.nn import Padded
 from manyheads.nn.pooling import POOLINGS
 from manyheads.recipe import EmbedConfig
-from manyheads.text.foreign import ForeignPieces
-from manyheads.text.tokenizer import BEGIN, END, Tokenizer
+from manyheads.text.foreign import frame_of
+from manyheads.text.tokenizer import Tokenizer
 
 __all__ = ["Embedded", "Embedder"]
 
-TOKENS_AT_ONCE = {"cpu": 2_048, "cuda": 65_536}
+TOKENS_AT_ONCE, TOKENS_ON_A_GPU = 2_048, 65_536
 """Padding included. On a CPU more than fits into its caches is no faster."""
 
 
@@ -40,7 +40,7 @@ class Embedded:
     """
     text        that was read
     vector      of it
-    tokens      that were read, begin and end included
+    tokens      that were read, begin and end included; of none, the vector is 0
     truncated   there were more
     """
 
@@ -48,6 +48,11 @@ class Embedded:
     vector: Float[np.ndarray, " D"]
     tokens: int
     truncated: bool = False
+
+    @property
+    def finite(self) -> bool:
+        """Are these numbers? In fp16, some models have some that are too large."""
+        return bool(np.isfinite(self.vector).all())
 
 
 class Embedder:
@@ -57,6 +62,9 @@ class Embedder:
         self.model, self.tokenizer, self.config = model.eval(), tokenizer, config
         self.pool = POOLINGS[config.pooling]
         self.begin, self.end = frame_of(tokenizer)
+        self.most = config.max_length - len(self.begin) - len(self.end)
+        if self.most < 1:
+            raise OptionError(f"embed.max_length must leave room between begin and end, got {config.max_length}")
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto", precision: str = "auto") -> "Embedder":
@@ -82,21 +90,20 @@ class Embedder:
             yield from self.embed_block(block)
 
     def embed_block(self, texts: list[str]) -> list[Embedded]:
-        most = self.config.max_length - len(self.begin) - len(self.end)
         pieces = self.tokenizer.encode(texts)
-        rows = [[*self.begin, *ids[:most], *self.end] for ids in pieces]
-        vectors = np.empty((len(rows), self.model.config.width), np.float32)
+        rows = [[*self.begin, *ids[: self.most], *self.end] for ids in pieces]
+        vectors = np.zeros((len(rows), self.model.config.width), np.float32)
         for numbers in self.batches(rows):
             vectors[numbers] = self.vectors([rows[n] for n in numbers]).float().cpu().numpy()
         return [
-            Embedded(text, vector, len(row), len(ids) > most)
+            Embedded(text, vector, len(row), len(ids) > self.most)
             for text, vector, row, ids in zip(texts, vectors, rows, pieces, strict=True)
         ]
 
     def batches(self, rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
         """Numbers of rows of about one length, the longest first: what does not fit in memory is known at once."""
-        order = sorted(range(len(rows)), key=lambda n: -len(rows[n]))
-        room, start = TOKENS_AT_ONCE[self.model.words.weight.device.type], 0
+        order = sorted((n for n in range(len(rows)) if rows[n]), key=lambda n: -len(rows[n]))
+        room, start = TOKENS_AT_ONCE if self.model.words.weight.device.type == "cpu" else TOKENS_ON_A_GPU, 0
         while start < len(order):
             count = max(1, room // len(rows[order[start]]))
             yield order[start : start + count]
@@ -111,8 +118,3 @@ class Embedder:
         layout = Padded.like(ids) if min(lengths) == max(lengths) else Padded.from_lengths(lengths, device)
         vectors = self.pool(self.model(ids, layout), layout)
         return F.normalize(vectors.float(), dim=-1) if self.config.normalise else vectors
-
-
-def frame_of(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
-    """What stands before and behind every text."""
-    return (tokenizer.begin, tokenizer.end) if isinstance(tokenizer, ForeignPieces) else ([BEGIN], [END])

@@ -24,13 +24,17 @@ from manyheads.machine import choose_device, choose_dtype
 from manyheads.modelfolder import load_language_model
 from manyheads.models.language_model import LanguageModel
 from manyheads.recipe import GenerateConfig
-from manyheads.text.foreign import ForeignPieces
-from manyheads.text.tokenizer import BEGIN, END, PADDING, Tokenizer
+from manyheads.text.foreign import ForeignPieces, frame_of
+from manyheads.text.tokenizer import BEGIN, PADDING, Tokenizer
 
 __all__ = ["Token", "Writer"]
 
 SCORED = 64
 """Texts that are scored together."""
+COLUMNS = 512
+"""Tokens of each whose logits are there at a time."""
+LONGEST = 16_384
+"""Tokens of a text for models whose positions have no end: attention takes the square of it."""
 HALF = "\ufffd"
 """How bytes read that are no whole letter yet."""
 
@@ -54,10 +58,10 @@ class Writer:
 
     def __init__(self, model: LanguageModel, tokenizer: Tokenizer, config: GenerateConfig) -> None:
         self.model, self.tokenizer, self.config = model.eval(), tokenizer, config
-        foreign = isinstance(tokenizer, ForeignPieces)
-        self.begin, self.end = (tokenizer.begin, tokenizer.end) if foreign else ([BEGIN], [END])
-        self.bare = foreign  # GPT-2's prompts stand in the middle of a text
-        self.never = sorted((tokenizer.specials if foreign else {PADDING, BEGIN}) - set(self.end))
+        self.begin, self.end = frame_of(tokenizer)
+        foreign = tokenizer.specials if isinstance(tokenizer, ForeignPieces) else None
+        self.bare = foreign is not None  # GPT-2's prompts stand in the middle of a text
+        self.never = sorted(({PADDING, BEGIN} if foreign is None else foreign) - set(self.end))
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto", precision: str = "auto") -> "Writer":
@@ -134,8 +138,14 @@ class Writer:
         """log P of each row after its first token."""
         lengths = torch.tensor([len(row) - 1 for row in rows])
         ids = pad(rows).to(self.model.words.weight.device)
-        log_p = self.model.eval()(ids[:, :-1]).float().log_softmax(-1)
-        chosen = log_p.gather(-1, ids[:, 1:, None])[..., 0].cpu()
+        states, labels = self.model.eval().states(ids[:, :-1]), ids[:, 1:]
+        chosen = torch.cat(
+            [
+                self.model.logits(some).float().log_softmax(-1).gather(-1, wanted[..., None])[..., 0].cpu()
+                for some, wanted in zip(states.split(COLUMNS, 1), labels.split(COLUMNS, 1), strict=True)
+            ],
+            1,
+        )
         inside = torch.arange(chosen.shape[1]) < lengths[:, None]
         return torch.where(inside, chosen, 0).sum(1, dtype=torch.float64).tolist()
 
@@ -149,7 +159,7 @@ class Writer:
     def longest(self) -> int:
         """Tokens that the model can read."""
         config = self.model.config
-        return config.max_length if config.positions == "learned" else 1 << 20
+        return config.max_length if config.positions == "learned" else LONGEST
 
     def read(self, prompt: str) -> list[int]:
         if not isinstance(prompt, str):
@@ -168,6 +178,8 @@ class Writer:
 
 def choose_by(config: GenerateConfig, seed: int) -> Choose:
     """The likeliest, or a draw that follows from the seed."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
+        raise OptionError(f"seed must be a whole number from 0 to {2**32 - 1:,}, got {brief(seed)}")
     if config.temperature == 0:
         return likeliest
     how = {"temperature": config.temperature, "top_k": config.top_k, "top_p": config.top_p}

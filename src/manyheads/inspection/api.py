@@ -182,6 +182,8 @@ def inspect(
     translator = Translator.of(model, "auto", "fp32")
     if report is not None:
         report.check(translator.single)
+    if replay and (prefix or off or ids is not None or part != 1 or options):
+        raise OptionError("a replay shows a run's model as it is on one pair: it goes with no other options")
     if replay:
         return replace(replayed(translator, text, target), report=report)
     if not isinstance(text, str) or not text.strip():

@@ -26,5 +26,6 @@ def import_model(folder: str | Path, out: str | Path) -> Imported:
             hint=nearest(str(kind), list(KINDS)),
         )
     found = KINDS[kind](source)
+    found.check(source)
     found.save(out)
     return found

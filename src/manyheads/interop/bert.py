@@ -1,11 +1,12 @@
 """BERT from a folder of Hugging Face, as it is or as sentence-transformers has it: with a pooling, and vectors of length 1."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from manyheads.errors import InputError, brief
 from manyheads.interop.huggingface import Source, take
-from manyheads.interop.imported import Imported, cut_words, require
+from manyheads.interop.imported import Imported, cut_words, known, require
 from manyheads.models.config import EncoderConfig
 from manyheads.recipe import EmbedConfig, Recipe
 from manyheads.text.foreign import ForeignPieces
@@ -23,6 +24,7 @@ ACTIVATIONS = {
     "silu": "silu",
 }
 POOLINGS = {"mean_tokens": "mean", "cls_token": "first", "max_tokens": "max"}
+PLAIN_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
 PREFIX = "bert."
 """Of models with a head."""
 
@@ -44,14 +46,12 @@ def model_of(config: dict[str, Any], source: Source) -> EncoderConfig:
     require(config, NEEDED, source)
     if config.get("is_decoder") or config.get("position_embedding_type", "absolute") != "absolute":
         raise InputError(f"{source.folder}: a BERT reads in both directions, with absolute positions, got another kind")
-    if (activation := config.get("hidden_act", "gelu")) not in ACTIVATIONS:
-        raise InputError(f"{source.folder}: hidden_act is one of {', '.join(ACTIVATIONS)}, got {brief(activation)}")
     return EncoderConfig(
         width=config["hidden_size"],
         layers=config["num_hidden_layers"],
         heads=config["num_attention_heads"],
         feedforward=config["intermediate_size"],
-        activation=ACTIVATIONS[activation],  # type: ignore[arg-type]
+        activation=known("hidden_act", config.get("hidden_act", "gelu"), ACTIVATIONS, source),  # type: ignore[arg-type]
         dropout=config.get("hidden_dropout_prob", 0.1),
         norm_eps=config.get("layer_norm_eps", 1e-12),
         max_length=config["max_position_embeddings"],
@@ -65,26 +65,46 @@ def embed_of(source: Source, model: EncoderConfig) -> EmbedConfig:
         return EmbedConfig(max_length=model.max_length)
     pooling, normalise = "mean", False
     for module in source.json("modules.json", list):
-        match str(module.get("type", "")).rpartition(".")[2]:
+        kind, path = (str(module.get(name, "")) if isinstance(module, dict) else "" for name in ("type", "path"))
+        match kind.rpartition(".")[2]:
             case "Transformer":
                 pass
             case "Pooling":
-                pooling = pooling_of(source, f"{module['path']}/config.json")
+                if not PLAIN_NAME.fullmatch(path):
+                    raise InputError(f"{source.folder}: a module lies in a folder beside modules.json, got {path!r}")
+                pooling = pooling_of(source, f"{path}/config.json")
             case "Normalize":
                 normalise = True
             case other:
                 raise InputError(f"{source.folder}: modules are Transformer, Pooling and Normalize, got {other!r}")
-    limit = source.json("sentence_bert_config.json") if source.has("sentence_bert_config.json") else {}
-    most = limit.get("max_seq_length") or model.max_length
-    return EmbedConfig(pooling, normalise, min(most, model.max_length))  # type: ignore[arg-type]
+    return EmbedConfig(pooling, normalise, min(longest_of(source, model), model.max_length))  # type: ignore[arg-type]
+
+
+def longest_of(source: Source, model: EncoderConfig) -> int:
+    """Tokens of a text. What else is said of texts there would change vectors, and is refused."""
+    said = {
+        name: value
+        for file in ("sentence_bert_config.json", "config_sentence_transformers.json")
+        for name, value in (source.json(file) if source.has(file) else {}).items()
+    }
+    for name in ("do_lower_case", "default_prompt_name"):
+        if said.get(name):
+            raise InputError(f"{source.folder}: {name} cannot be imported, got {brief(said[name])}")
+    most = said.get("max_seq_length") or model.max_length
+    if type(most) is not int:
+        raise InputError(f"{source.folder}: max_seq_length must be a whole number, got {brief(most)}")
+    return most
 
 
 def pooling_of(source: Source, name: str) -> str:
+    said = source.json(name)
     wanted = [
         mode.removeprefix("pooling_mode_")
-        for mode, on in source.json(name).items()
+        for mode, on in said.items()
         if mode.startswith("pooling_mode_") and on is True
     ]
+    if isinstance(newer := said.get("pooling_mode"), str):  # by one name, as it is written lately
+        wanted = [{"mean": "mean_tokens", "cls": "cls_token", "max": "max_tokens"}.get(newer, newer)]
     if len(wanted) != 1 or wanted[0] not in POOLINGS:
         raise InputError(
             f"{source.folder / name}: pooling is one of {', '.join(POOLINGS)}, got {', '.join(wanted) or 'none'}"

@@ -5,7 +5,7 @@ from typing import Any
 
 from manyheads.errors import InputError, brief
 from manyheads.interop.huggingface import Source, take
-from manyheads.interop.imported import Imported, cut_words, require
+from manyheads.interop.imported import Imported, cut_words, known, require
 from manyheads.models.config import LanguageModelConfig
 from manyheads.recipe import DataConfig, Recipe
 from manyheads.text.foreign import ForeignPieces
@@ -31,9 +31,8 @@ BUFFERS = (".attn.bias", ".attn.masked_bias")
 
 def import_gpt2(source: Source) -> Imported:
     config = source.json("config.json")
-    model, end = model_of(config, source), config.get("eos_token_id")
-    around = [end] if isinstance(end, int) else []
-    pieces = ForeignPieces(source.json("tokenizer.json"), begin=around, end=around)
+    model, ends = model_of(config, source), ends_of(config, source)
+    pieces = ForeignPieces(source.json("tokenizer.json"), begin=ends[:1], end=ends)
     stored = {name.removeprefix(PREFIX): tensor for name, tensor in source.weights().items()}
     stored = {name: tensor.T if name.endswith(TURNED) else tensor for name, tensor in stored.items()}
     names = dict(names_of(model))
@@ -46,23 +45,29 @@ def import_gpt2(source: Source) -> Imported:
     return Imported(recipe, Vocabulary(pieces), weights, left_out)
 
 
+def ends_of(config: dict[str, Any], source: Source) -> list[int]:
+    """Tokens that end a text: one, several, or none."""
+    said = config.get("eos_token_id")
+    ends = [] if said is None else said if isinstance(said, list) else [said]
+    if not all(type(end) is int for end in ends):
+        raise InputError(f"{source.folder}: eos_token_id is a number, or a list of them, got {brief(said)}")
+    return ends
+
+
 def model_of(config: dict[str, Any], source: Source) -> LanguageModelConfig:
-    require(config, NEEDED, source)
+    require(config, NEEDED, source, optional=("n_inner",))
     for name, wanted in UNLIKE.items():
         if config.get(name, wanted) != wanted:
             raise InputError(
                 f"{source.folder}: {name} must be {wanted} for a model to be imported, got {config[name]!r}"
             )
-    if (activation := config.get("activation_function", "gelu_new")) not in ACTIVATIONS:
-        raise InputError(
-            f"{source.folder}: activation_function is one of {', '.join(ACTIVATIONS)}, got {brief(activation)}"
-        )
+    activation = known("activation_function", config.get("activation_function", "gelu_new"), ACTIVATIONS, source)
     return LanguageModelConfig(
         width=config["n_embd"],
         layers=config["n_layer"],
         heads=config["n_head"],
         feedforward=config.get("n_inner") or 4 * config["n_embd"],
-        activation=ACTIVATIONS[activation],  # type: ignore[arg-type]
+        activation=activation,  # type: ignore[arg-type]
         dropout=config.get("resid_pdrop", 0.1),
         norm_eps=config.get("layer_norm_epsilon", 1e-5),
         max_length=config["n_positions"],

@@ -60,7 +60,7 @@ class Source:
             found = load_file(path)
         except (SafetensorError, ValueError, OSError, RuntimeError) as error:
             raise InputError(f"{path} is damaged: {error}") from None
-        return {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in found.items()}
+        return {name: tensor.float() for name, tensor in found.items() if tensor.is_floating_point() and tensor.ndim}
 
 
 def take(weights: Mapping[str, Tensor], names: Mapping[str, tuple[str, ...]], where: object) -> dict[str, Tensor]:
@@ -68,4 +68,7 @@ def take(weights: Mapping[str, Tensor], names: Mapping[str, tuple[str, ...]], wh
     missing = sorted({name for parts in names.values() for name in parts} - weights.keys())
     if missing:
         raise InputError(f"{where}: a model of this kind has {missing[0]}, got one without it")
-    return {ours: torch.cat([weights[name] for name in theirs]) for ours, theirs in names.items()}
+    try:
+        return {ours: torch.cat([weights[name] for name in theirs]) for ours, theirs in names.items()}
+    except RuntimeError as error:
+        raise InputError(f"{where}: queries, keys and values must fit together: {error}") from None

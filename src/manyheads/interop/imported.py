@@ -6,14 +6,14 @@ from pathlib import Path
 
 from torch import Tensor
 
-from manyheads.errors import InputError
+from manyheads.errors import InputError, brief
 from manyheads.interop.huggingface import Source
-from manyheads.modelfolder import save_weights
+from manyheads.modelfolder import build_by_task, dump_weights, load_weights, save_weights
 from manyheads.recipe import Recipe
 from manyheads.text.foreign import ForeignPieces
 from manyheads.text.vocabulary import Vocabulary
 
-__all__ = ["Imported", "cut_words", "require"]
+__all__ = ["Imported", "cut_words", "known", "require"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +24,10 @@ class Imported:
     vocabulary: Vocabulary
     weights: dict[str, Tensor]
     left_out: list[str] = field(default_factory=list)
+
+    def check(self, source: Source) -> None:
+        """Are they the weights of that model, all of them numbers? What is written can then be read."""
+        load_weights(build_by_task(self.recipe, self.vocabulary), dump_weights(self.weights), str(source.folder))
 
     def save(self, folder: str | Path) -> None:
         save_weights(folder, self.weights, self.vocabulary, self.recipe)
@@ -40,7 +44,20 @@ def cut_words(weights: dict[str, Tensor], names: list[str], pieces: ForeignPiece
         weights[name] = weights[name][: pieces.size].clone()
 
 
-def require(config: Mapping[str, object], names: tuple[str, ...], source: Source) -> None:
+def require(
+    config: Mapping[str, object], names: tuple[str, ...], source: Source, optional: tuple[str, ...] = ()
+) -> None:
+    """Sizes must be there, as whole numbers; what is optional may also be null."""
     for name in names:
         if name not in config:
             raise InputError(f"{source.folder}: the config.json of such a model has {name}, got none")
+    for name in (*names, *optional):
+        if type(config.get(name)) is not int and not (name in optional and config.get(name) is None):
+            raise InputError(f"{source.folder}: {name} must be a whole number, got {brief(config[name])}")
+
+
+def known(name: str, value: object, table: Mapping[str, str], source: Source) -> str:
+    """Our name for a value."""
+    if not isinstance(value, str) or value not in table:
+        raise InputError(f"{source.folder}: {name} is one of {', '.join(table)}, got {brief(value)}")
+    return table[value]

@@ -17,10 +17,11 @@ __all__ = ["POOLINGS", "first_token", "largest_numbers", "mean_token"]
 
 def mean_token(x: Float[Tensor, "*batch D"], layout: Layout) -> Float[Tensor, "B D"]:
     """The mean of the tokens. (Of a sequence without any, zeros.)"""
-    x, keep = rows_of(x, layout)
+    rows, keep = rows_of(x, layout)
+    rows = rows.float()  # sums of many tokens are not for 16 bits
     if keep is None:
-        return x.mean(1)
-    return (x * keep[..., None]).sum(1) / keep.sum(1, keepdim=True).clamp(min=1)
+        return rows.mean(1)
+    return (rows * keep[..., None]).sum(1) / keep.sum(1, keepdim=True).clamp(min=1)
 
 
 def first_token(x: Float[Tensor, "*batch D"], layout: Layout) -> Float[Tensor, "B D"]:

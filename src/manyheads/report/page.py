@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from manyheads.errors import ManyheadsError
-from manyheads.modelfolder import RECIPE, load_model
+from manyheads.modelfolder import RECIPE, load_model, task_of_folder
 from manyheads.report.charts import draw_chart
 from manyheads.report.heatmap import MOST_HEADS, MOST_LAYERS, MOST_PIECES, Attention, draw_maps, draw_matrix, look
 from manyheads.report.history import NO_METRIC, NO_SCORE, History, as_number, name_of, read_history
@@ -155,7 +155,7 @@ def curves(history: History) -> str:
     if not any(charts):
         return note("The log of this run has nothing to draw.")
     about = note(
-        "The training loss has label smoothing and dropout in it. A dotted line marks the best validation. Hover over a chart to read values."
+        "The training loss is that with dropout, and label smoothing if there is any. A dotted line marks the best validation. Hover over a chart to read values."
         if best is not None
         else ""
     )
@@ -232,7 +232,7 @@ def evenly(items: list[Any], most: int) -> list[Any]:
 
 def attention_section(run: Run, samples: list[Sample]) -> str:
     """Where the run's model looks when it writes its output for the first sample."""
-    if not samples:
+    if not samples or task_of_folder(run.root) == "generate":  # what a language model reads is what it has written
         return ""
     try:
         model, vocabulary, _ = load_model(run.root)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from manyheads.decoding.batching import evaluating
 from manyheads.errors import OptionError
 from manyheads.evaluation.rates import mean_loss, perplexity
 from manyheads.generation.scoring import TextScore, bits_per_byte
@@ -85,13 +86,10 @@ class Task(LineTask):
     def validate(self, model: nn.Module, *, final: bool = False, on: str = "dev", team: Team = ALONE) -> Validation:
         """How surprised it is by texts that it has not seen; and how it would go on with some."""
         texts = [text for text, _ in self.held_out[on]]
-        writer = Writer(as_language_model(model), self.vocabulary.source, self.recipe.generate)
-        training = model.training
-        try:
+        with evaluating(model):
+            writer = Writer(as_language_model(model), self.vocabulary.source, self.recipe.generate)
             found = team.joined([(s.log_probability, s.tokens, s.bytes) for s in writer.score(team.share(texts))])
             samples = [sample(writer, text) for text in texts[:SAMPLES]] if team.first else []
-        finally:
-            model.train(training)
         scores = [TextScore(*one) for one in found]
         loss = mean_loss(scores)
         metrics = {"loss": loss, "perplexity": perplexity(loss), "bits_per_byte": bits_per_byte(scores)}
@@ -112,5 +110,7 @@ def sample(writer: Writer, text: str) -> Sample:
     """The first half of a text, how it goes on, and how the model would go on."""
     words = text.split(" ")
     begin = " ".join(words[: len(words) // 2])
+    while len(writer.read(begin)) >= writer.longest:  # of a text that is too long to be read, less than half
+        begin = begin[: len(begin) // 2]
     rest = text.removeprefix(begin)
     return Sample(begin, rest.strip(), writer(begin, tokens=SAMPLED, temperature=0).strip())

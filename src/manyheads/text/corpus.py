@@ -81,7 +81,7 @@ def text_corpus(given: str, option: str, reading: ReadOptions) -> Corpus:
     name, weight = split_weight(given, option)
     if holds_pairs(name):
         raise OptionError(
-            f"{option} takes files with a text a line, got {name}, which holds pairs",
+            f"{option} takes files with a text a line, got {name}, by its name a file of pairs",
             hint=f"cut -f 2 {name} > texts.txt" if format_of(name) == ".tsv" else None,
         )
     return Corpus((name,), weight or 1.0, reading)

@@ -15,10 +15,10 @@ import numpy as np
 from tokenizers import Tokenizer as Pieces
 
 from manyheads.errors import InputError, brief
-from manyheads.text.tokenizer import PACKED
+from manyheads.text.tokenizer import BEGIN, END, PACKED, SURROGATE, Tokenizer
 from manyheads.text.units import Units
 
-__all__ = ["ForeignPieces"]
+__all__ = ["ForeignPieces", "frame_of"]
 
 BLANK = "Ġ"
 """How byte-level pieces write a space."""
@@ -42,7 +42,7 @@ class ForeignPieces:
             raise InputError(f"a tokenizer must be one that `tokenizers` can read, got: {error}") from None
         self.tokenizer.encode_special_tokens = True  # nobody types a [SEP] that is one
         self.prefix: str = stored["model"].get("continuing_subword_prefix") or "##"
-        self.size = self.tokenizer.get_vocab_size()
+        self.size = 1 + max(self.tokenizer.get_vocab().values(), default=0)  # ids may have holes
         around = self.around("a")
         self.begin, self.end = around[0] if begin is None else begin, around[1] if end is None else end
         if not all(isinstance(i, int) and 0 <= i < self.size for i in (*self.begin, *self.end)):
@@ -50,12 +50,17 @@ class ForeignPieces:
         self.specials = {i for i, token in self.tokenizer.get_added_tokens_decoder().items() if token.special}
 
     def around(self, text: str) -> tuple[list[int], list[int]]:
-        bare, whole = (self.tokenizer.encode(text, add_special_tokens=more).ids for more in (False, True))
+        try:
+            bare, whole = (self.tokenizer.encode(text, add_special_tokens=more).ids for more in (False, True))
+        except Exception as error:  # a WordPiece that does not know what to do with what it does not know
+            raise InputError(f"a tokenizer must cut every text, got: {error}") from None
         start = next((n for n in range(len(whole)) if whole[n : n + len(bare)] == bare), len(whole))
         return whole[:start], whole[start + len(bare) :]
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return [found.ids for found in self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+        return [
+            found.ids for found in self.tokenizer.encode_batch_fast(list(map(whole, texts)), add_special_tokens=False)
+        ]
 
     def encode_packed(self, texts: Sequence[str]) -> list[bytes]:
         return [np.array(ids, PACKED).tobytes() for ids in self.encode(texts)]
@@ -87,10 +92,24 @@ class ForeignPieces:
         return cls(stored["tokenizer"], stored["begin"], stored["end"])
 
 
+def frame_of(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
+    """What stands before and behind every text."""
+    return (tokenizer.begin, tokenizer.end) if isinstance(tokenizer, ForeignPieces) else ([BEGIN], [END])
+
+
+def whole(text: str) -> str:
+    if half := SURROGATE.search(text):
+        raise InputError(f"a text must be Unicode, got half of a surrogate pair, {half[0]!r}, at {half.start()}")
+    return text
+
+
 def kind_of(stored: Any) -> str:
     """WordPiece, or BPE over bytes."""
-    model = stored.get("model") if isinstance(stored, dict) else None
-    kind = model.get("type") if isinstance(model, dict) else None
+    given = stored.get("model") if isinstance(stored, dict) else None
+    model = given if isinstance(given, dict) else {}
+    kind = model.get("type")
+    if kind == "WordPiece" and str(model.get("unk_token")) not in (model.get("vocab") or ()):
+        raise InputError(f"a WordPiece has a piece for what it does not know, got {brief(model.get('unk_token'))}")
     if kind == "WordPiece" or (kind == "BPE" and "ByteLevel" in json.dumps(stored.get("pre_tokenizer"))):
         return kind
     raise InputError(f"a tokenizer that can be imported is a WordPiece or a byte-level BPE, got {brief(kind)}")

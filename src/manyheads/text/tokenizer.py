@@ -26,6 +26,7 @@ __all__ = [
     "PACKED",
     "PADDING",
     "SPECIALS",
+    "SURROGATE",
     "Tokenizer",
     "check_line",
     "check_strings",
