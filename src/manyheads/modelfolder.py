@@ -226,7 +226,7 @@ def load_weights(model: nn.Module, content: bytes, where: str) -> None:
     shapes = {name: tuple(tensor.shape) for name, tensor in expected.items()}
     shapes |= {name + SCALE: (len(stored[name]), 1) for name in packed}
     check_names(shapes, stored, where)
-    for name, tensor in stored.items():
+    for name, tensor in sorted(stored.items()):
         if tensor.shape != shapes[name]:
             raise InputError(f"{where}: {name} must be {shapes[name]}, as the recipe says, got {tuple(tensor.shape)}")
         if name not in packed and tensor.dtype not in (torch.float32, torch.float16):

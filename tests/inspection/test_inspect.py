@@ -240,6 +240,8 @@ def test_a_map_in_the_terminal(capsys, monkeypatch):
         ),
         (["--part", "2"], "read in 1 parts"),
         (["--attribution", "leave-one-out"], "shown by a page, got --attribution leave-one-out without --html"),
+        (["--html", "/nowhere/look.html"], "to a folder that is there, got /nowhere/look.html"),
+        (["--replay"], "a replay is shown by a page"),
         (["--html", "/tmp/look.html", "--attribution", "magic"], "attribution must be one of 'gradient-x-input'"),
     ],
 )

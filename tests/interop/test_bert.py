@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
+from cli.command import status
 from manyheads.cli.importing import import_model
 from manyheads.embedding.embedder import Embedder
 from manyheads.errors import InputError, ManyheadsError
@@ -109,6 +110,19 @@ def test_a_text_of_no_tokens_is_a_vector_of_zeros_and_ends_nothing(tmp_path):
     assert (np.linalg.norm(found, axis=1) > 0).tolist() == [True, False, True]
 
 
+def test_an_array_is_as_wide_as_the_model_also_of_no_texts(tmp_path, capsys):
+    make_sentence_bert(tmp_path / "theirs")
+    imported(tmp_path / "theirs", tmp_path / "ours")
+    for lines, shape in (("", (0, 24)), ("dog\n\ndogs\n", (3, 24))):
+        (tmp_path / "texts.txt").write_text(lines)
+        words = ["--input", str(tmp_path / "texts.txt"), "--output", str(tmp_path / "vectors.npy")]
+        assert status("embed", str(tmp_path / "ours"), *words) == 0
+        assert np.load(tmp_path / "vectors.npy").shape == shape
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ours", "texts.txt", "theirs", "vectors.npy"]
+    assert status("embed", str(tmp_path / "ours"), *words[:3], "/nowhere/vectors.npy") == 2
+    assert "to a folder that is there" in capsys.readouterr().err
+
+
 def test_half_a_letter_is_refused(tmp_path):
     with pytest.raises(InputError, match="half of a surrogate pair"):
         ForeignPieces(json.loads(tokenizer().to_str())).encode(["a\ud800"])
@@ -192,7 +206,7 @@ def pickled(folder):
         (changed("1_Pooling/config.json", pooling_mode_cls_token=True), "pooling is one of"),
         (changed("config.json", hidden_act=["gelu"]), "hidden_act is one of"),
         (changed("config.json", hidden_size=None), "hidden_size must be a whole number, got None"),
-        (changed("config.json", hidden_size=48), "must be (48,), as the recipe says, got (24,)"),
+        (changed("config.json", hidden_size=48), "embed.norm.bias must be (48,), as the recipe says, got (24,)"),
         (changed("config.json", max_position_embeddings=512), "positions.table.weight must be"),
         (changed("sentence_bert_config.json", max_seq_length="12"), "max_seq_length must be a whole number"),
         (changed("sentence_bert_config.json", do_lower_case=True), "do_lower_case cannot be imported"),

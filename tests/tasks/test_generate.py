@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cli.command import status
 from interop.gpt2 import make_gpt2
 from manyheads import LanguageModel, LanguageModelConfig, OptionError, Writer, import_model, load_recipe, train
 from manyheads.generation.evaluate import evaluate_texts
@@ -83,7 +84,7 @@ def test_no_gradient_reaches_back_from_the_future(more):
 
 
 @torch.no_grad()
-def test_scores_are_those_of_the_library(tmp_path):
+def test_scores_are_those_of_the_library(tmp_path, capsys):
     theirs = make_gpt2(tmp_path / "theirs")
     import_model(tmp_path / "theirs", tmp_path / "ours")
     writer = Writer.load(tmp_path / "ours", "cpu")
@@ -102,6 +103,8 @@ def test_scores_are_those_of_the_library(tmp_path):
     found = evaluate_texts(writer, tmp_path / "short.txt")
     assert found["bits_per_byte"] == pytest.approx(total / math.log(2) / bits, rel=1e-5)
     assert found["perplexity"] == pytest.approx(math.exp(total / found["tokens"]), rel=1e-5)
+    assert status("evaluate", str(tmp_path / "ours"), "--data", str(tmp_path / "short.txt"), "--beam", "7") == 2
+    assert "a language model is scored on texts as they are, got beam 7" in capsys.readouterr().err
     with pytest.raises(OptionError, match=r"was trained here, got .*, which was imported"):
         train(train=str(tmp_path / "short.txt"), base=tmp_path / "ours", out=tmp_path / "more", quiet=True)
 
