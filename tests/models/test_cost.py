@@ -32,10 +32,10 @@ def build_without_memory(recipe):
         return Transformer(recipe.model, recipe.data.vocabulary)
 
 
-@pytest.mark.parametrize("name", recipe_names())
+@pytest.mark.parametrize("name", [name for name in recipe_names() if load_recipe(name).task == "translate"])
 def test_parameters_of_every_recipe_are_those_of_the_model(name):
     recipe = load_recipe(name)
-    cost = transformer_cost(recipe.model, recipe.data.vocabulary)
+    cost = transformer_cost(recipe.transformer, recipe.data.vocabulary)
     assert +cost.parameters == count_parameters(build_without_memory(recipe))
 
 
