@@ -21,6 +21,7 @@ from manyheads.errors import InputError, SaveError, brief
 
 __all__ = [
     "MANIFEST",
+    "PLAIN_NAME",
     "append_line",
     "is_whole",
     "make_folder",

@@ -1,16 +1,20 @@
 """Weights that are held in 16 bits to translate faster: are they still numbers, and where are those that were not rounded?"""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
 from manyheads.errors import OptionError
-from manyheads.machine import precision_of
+from manyheads.machine import choose_device, choose_dtype, precision_of
 from manyheads.modelfolder import load_model
 from manyheads.models.transformer import Transformer
 
-__all__ = ["check_finite", "read_again"]
+__all__ = ["check_finite", "load_rounded", "read_again"]
+
+Loaded = TypeVar("Loaded", bound=tuple[Any, ...])
 
 
 def check_finite(model: nn.Module) -> None:
@@ -21,6 +25,15 @@ def check_finite(model: nn.Module) -> None:
                 f"--precision must be one that can hold every weight, got {precision_of(tensor.dtype)}, too narrow for {name}",
                 hint="--precision bf16 has the range of fp32",
             )
+
+
+def load_rounded(load: Callable[[str | Path], Loaded], folder: str | Path, device: str, precision: str) -> Loaded:
+    """A model and what goes with it, on a device, in a precision that can hold its weights."""
+    chosen = choose_device(device)
+    dtype = choose_dtype(chosen, precision)
+    loaded = load(folder)
+    check_finite(loaded[0].to(chosen, dtype))
+    return loaded
 
 
 def read_again(model: Transformer, folder: Path | None) -> Transformer:

@@ -25,7 +25,7 @@ from manyheads.decoding.hypothesis import Hypothesis
 from manyheads.decoding.links import Alignment
 from manyheads.decoding.options import Search
 from manyheads.decoding.reading import Reading
-from manyheads.decoding.rounding import check_finite, read_again
+from manyheads.decoding.rounding import load_rounded, read_again
 from manyheads.decoding.script import Script, Scripts
 from manyheads.decoding.searching import search_all
 from manyheads.decoding.textmodel import TextModel
@@ -33,7 +33,6 @@ from manyheads.decoding.translation import ForcedScore, Translation, as_translat
 from manyheads.decoding.wishes import NO_WISHES, Wishes
 from manyheads.decoding.words import word_characters
 from manyheads.errors import OptionError, brief, did_you_mean
-from manyheads.machine import choose_device, choose_dtype
 from manyheads.modelfolder import find_model, load_model, save_model
 from manyheads.models.transformer import Transformer
 from manyheads.recipe import Recipe
@@ -58,10 +57,7 @@ class Translator(TextModel):
 
         precision   "fp32", "bf16" or "fp16" ("auto": fp16 on a GPU, fp32 elsewhere)
         """
-        chosen = choose_device(device)
-        dtype = choose_dtype(chosen, precision)
-        model, vocabulary, recipe = load_model(folder)
-        check_finite(model.to(chosen, dtype))
+        model, vocabulary, recipe = load_rounded(load_model, folder, device, precision)
         return cls(model, vocabulary, recipe, find_model(folder).absolute())
 
     @classmethod

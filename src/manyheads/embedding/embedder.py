@@ -18,9 +18,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from manyheads.decoding.batching import CHUNK, CHUNK_CHARACTERS, blocks, pad
-from manyheads.decoding.rounding import check_finite
+from manyheads.decoding.rounding import load_rounded
 from manyheads.errors import OptionError, brief
-from manyheads.machine import choose_device, choose_dtype
 from manyheads.modelfolder import load_encoder
 from manyheads.models.encoder import TextEncoder
 from manyheads.nn import Padded
@@ -69,10 +68,7 @@ class Embedder:
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto", precision: str = "auto") -> "Embedder":
         """From a model folder. precision   "fp32", "bf16" or "fp16" ("auto": fp16 on a GPU, fp32 elsewhere)"""
-        chosen = choose_device(device)
-        dtype = choose_dtype(chosen, precision)
-        model, vocabulary, recipe = load_encoder(folder)
-        check_finite(model.to(chosen, dtype))
+        model, vocabulary, recipe = load_rounded(load_encoder, folder, device, precision)
         return cls(model, vocabulary.source, recipe.embed)
 
     def __call__(self, texts: str | Sequence[str]) -> Float[np.ndarray, "N D"]:

@@ -17,10 +17,9 @@ from torch import Tensor
 
 from manyheads.decoding.batching import CHUNK, CHUNK_CHARACTERS, batches_by_length, blocks, pad
 from manyheads.decoding.greedy import Choose, Sampler, likeliest
-from manyheads.decoding.rounding import check_finite
+from manyheads.decoding.rounding import load_rounded
 from manyheads.errors import InputError, OptionError, brief, did_you_mean
 from manyheads.generation.scoring import TextScore
-from manyheads.machine import choose_device, choose_dtype
 from manyheads.modelfolder import load_language_model
 from manyheads.models.language_model import LanguageModel
 from manyheads.recipe import GenerateConfig
@@ -66,10 +65,7 @@ class Writer:
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto", precision: str = "auto") -> "Writer":
         """From a model folder. precision   "fp32", "bf16" or "fp16" ("auto": fp16 on a GPU, fp32 elsewhere)"""
-        chosen = choose_device(device)
-        dtype = choose_dtype(chosen, precision)
-        model, vocabulary, recipe = load_language_model(folder)
-        check_finite(model.to(chosen, dtype))
+        model, vocabulary, recipe = load_rounded(load_language_model, folder, device, precision)
         return cls(model, vocabulary.source, recipe.generate)
 
     def __call__(self, prompt: str, *, seed: int = 1, **options: float) -> str:
@@ -138,7 +134,7 @@ class Writer:
         """log P of each row after its first token."""
         lengths = torch.tensor([len(row) - 1 for row in rows])
         ids = pad(rows).to(self.model.words.weight.device)
-        states, labels = self.model.eval().states(ids[:, :-1]), ids[:, 1:]
+        states, labels = self.model.states(ids[:, :-1]), ids[:, 1:]
         chosen = torch.cat(
             [
                 self.model.logits(some).float().log_softmax(-1).gather(-1, wanted[..., None])[..., 0].cpu()

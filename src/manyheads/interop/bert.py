@@ -1,14 +1,14 @@
 """BERT from a folder of Hugging Face, as it is or as sentence-transformers has it: with a pooling, and vectors of length 1."""
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from manyheads.errors import InputError, brief
 from manyheads.interop.huggingface import Source, take
-from manyheads.interop.imported import Imported, cut_words, known, require
+from manyheads.interop.imported import ACTIVATIONS, Imported, beyond, cut_words, known, require
 from manyheads.models.config import EncoderConfig
 from manyheads.recipe import EmbedConfig, Recipe
+from manyheads.storage import PLAIN_NAME
 from manyheads.text.foreign import ForeignPieces
 from manyheads.text.vocabulary import Vocabulary
 
@@ -16,15 +16,7 @@ __all__ = ["import_bert"]
 
 NEEDED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "max_position_embeddings")
 
-ACTIVATIONS = {
-    "gelu": "gelu",
-    "gelu_new": "gelu-tanh",
-    "gelu_pytorch_tanh": "gelu-tanh",
-    "relu": "relu",
-    "silu": "silu",
-}
 POOLINGS = {"mean_tokens": "mean", "cls_token": "first", "max_tokens": "max"}
-PLAIN_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
 PREFIX = "bert."
 """Of models with a head."""
 
@@ -36,8 +28,7 @@ def import_bert(source: Source) -> Imported:
     names = dict(names_of(model))
     weights = take(stored, names, source.folder)
     cut_words(weights, ["words.weight"], pieces, source)
-    known = {name for parts in names.values() for name in parts} | {"embeddings.position_ids"}
-    left_out = sorted(stored.keys() - known)
+    left_out = beyond(stored, names, ("embeddings.position_ids",))
     recipe = Recipe(f"{source.folder.name}, imported", "embed", "", model=model, embed=embed_of(source, model))
     return Imported(recipe, Vocabulary(pieces), weights, left_out)
 

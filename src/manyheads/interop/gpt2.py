@@ -5,7 +5,7 @@ from typing import Any
 
 from manyheads.errors import InputError, brief
 from manyheads.interop.huggingface import Source, take
-from manyheads.interop.imported import Imported, cut_words, known, require
+from manyheads.interop.imported import ACTIVATIONS, Imported, beyond, cut_words, known, require
 from manyheads.models.config import LanguageModelConfig
 from manyheads.recipe import DataConfig, Recipe
 from manyheads.text.foreign import ForeignPieces
@@ -13,13 +13,6 @@ from manyheads.text.vocabulary import Vocabulary
 
 __all__ = ["import_gpt2"]
 
-ACTIVATIONS = {
-    "gelu_new": "gelu-tanh",
-    "gelu_pytorch_tanh": "gelu-tanh",
-    "gelu": "gelu",
-    "relu": "relu",
-    "silu": "silu",
-}
 NEEDED = ("n_embd", "n_layer", "n_head", "n_positions")
 UNLIKE = {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False}
 """What a model must say, or leave unsaid, to be computed as ours are."""
@@ -38,8 +31,7 @@ def import_gpt2(source: Source) -> Imported:
     names = dict(names_of(model))
     weights = take(stored, names, source.folder)
     cut_words(weights, ["words.weight"] if model.tie else ["words.weight", "head.weight"], pieces, source)
-    known = {name for parts in names.values() for name in parts} | {"lm_head.weight"}
-    left_out = sorted(name for name in stored.keys() - known if not name.endswith(BUFFERS))
+    left_out = [name for name in beyond(stored, names, ("lm_head.weight",)) if not name.endswith(BUFFERS)]
     data = DataConfig(vocabulary=pieces.size, max_length=min(255, model.max_length - 1))
     recipe = Recipe(f"{source.folder.name}, imported", "generate", "", model=model, data=data)
     return Imported(recipe, Vocabulary(pieces), weights, left_out)

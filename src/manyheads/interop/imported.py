@@ -13,7 +13,17 @@ from manyheads.recipe import Recipe
 from manyheads.text.foreign import ForeignPieces
 from manyheads.text.vocabulary import Vocabulary
 
-__all__ = ["Imported", "cut_words", "known", "require"]
+__all__ = ["ACTIVATIONS", "Imported", "beyond", "cut_words", "known", "require"]
+
+
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_new": "gelu-tanh",
+    "gelu_pytorch_tanh": "gelu-tanh",
+    "relu": "relu",
+    "silu": "silu",
+}
+"""Their names, and ours."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +41,11 @@ class Imported:
 
     def save(self, folder: str | Path) -> None:
         save_weights(folder, self.weights, self.vocabulary, self.recipe)
+
+
+def beyond(stored: Mapping[str, Tensor], names: Mapping[str, tuple[str, ...]], but: tuple[str, ...]) -> list[str]:
+    """What is stored and not taken over; `but` are names of what is no loss."""
+    return sorted(stored.keys() - {name for parts in names.values() for name in parts} - set(but))
 
 
 def cut_words(weights: dict[str, Tensor], names: list[str], pieces: ForeignPieces, source: Source) -> None:

@@ -4,6 +4,7 @@
 import { agreementBlock, agreementOf } from "./agreement.js";
 import { heaviest } from "./bars.js";
 import { inkOf, makeBoard, sharpen } from "./board.js";
+import { nextCell, pinChange } from "./cells.js";
 import { choice } from "./controls.js";
 import { h, replace, replaceControls } from "./dom.js";
 import { imageOf, totalsOf } from "./heatmap.js";
@@ -140,22 +141,13 @@ export function attributionView(shared) {
   }
 
   function pin(cell) {
-    const { query, key } = namesOf(shown.grid.kind);
-    const same = shown.pinned && shown.pinned.row === cell.row && shown.pinned.column === cell.column;
-    const first = (units, n) => (same ? null : units[n].pieces[0]);
-    shared.choose({ [query]: first(shown.grid.rows, cell.row), [key]: first(shown.grid.columns, cell.column) });
+    shared.choose(pinChange(shown.grid, shown.pinned, cell));
     if (shown) shared.say(sentence(cell));
   }
 
-  function go([down, right]) {
-    const { grid, pinned } = shown;
-    const whole = pinned && pinned.row >= 0 && pinned.column >= 0;
-    const from = { row: Math.max(0, pinned ? pinned.row : 0), column: Math.max(0, pinned ? pinned.column : 0) };
-    const cell = {
-      row: clamp(from.row + (whole ? down : 0), 0, grid.rows.length - 1),
-      column: clamp(from.column + (whole ? right : 0), 0, grid.columns.length - 1),
-    };
-    if (whole && cell.row === from.row && cell.column === from.column) return;
+  function go(by) {
+    const cell = nextCell(shown.grid, shown.pinned, by);
+    if (!cell) return;
     board.reveal(cell);
     pin(cell);
   }

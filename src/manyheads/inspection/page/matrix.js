@@ -2,6 +2,7 @@
 
 import { heaviest, showBars } from "./bars.js";
 import { inkOf, makeBoard, sharpen } from "./board.js";
+import { nextCell, pinChange } from "./cells.js";
 import { SCALE_NAMES } from "./colour.js";
 import { button, headChoice, kindChoice, layerChoice } from "./controls.js";
 import { h, replace, replaceControls } from "./dom.js";
@@ -9,7 +10,7 @@ import { imageOf, totalsOf } from "./heatmap.js";
 import { drawLegend } from "./legend.js";
 import { visible } from "./letters.js";
 import { matrixPicture } from "./matrixpicture.js";
-import { clamp, exact } from "./numbers.js";
+import { exact } from "./numbers.js";
 import { namesOf, POWERS } from "./selection.js";
 import { makeTip } from "./tip.js";
 import { gridOf, headName, maskOf, rowOf, step, unitWith } from "./weights.js";
@@ -114,24 +115,13 @@ export function matrixView(shared) {
     return `${pair}: ${exact(weightAt(cell))} (${where})${total}`;
   }
 
-  // A second click on what is pinned lets go of it.
   function pin(cell) {
-    const { query, key } = namesOf(shown.grid.kind);
-    const same = shown.pinned && shown.pinned.row === cell.row && shown.pinned.column === cell.column;
-    const first = (units, n) => (same ? null : units[n].pieces[0]);
-    shared.choose({ [query]: first(shown.grid.rows, cell.row), [key]: first(shown.grid.columns, cell.column) });
+    shared.choose(pinChange(shown.grid, shown.pinned, cell));
   }
 
-  // From the pinned cell to the next; where there is none, to the first.
-  function go([down, right]) {
-    const { grid, pinned } = shown;
-    const whole = pinned && pinned.row >= 0 && pinned.column >= 0;
-    const from = pinned || { row: 0, column: 0 };
-    const cell = {
-      row: clamp(from.row + (whole ? down : 0), 0, grid.rows.length - 1),
-      column: clamp(from.column + (whole ? right : 0), 0, grid.columns.length - 1),
-    };
-    if (whole && cell.row === from.row && cell.column === from.column) return;
+  function go(by) {
+    const cell = nextCell(shown.grid, shown.pinned, by);
+    if (!cell) return;
     board.reveal(cell);
     shared.say(sentence(cell));
     pin(cell);

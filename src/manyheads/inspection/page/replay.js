@@ -1,6 +1,7 @@
 // View 13, replay: one pair through a model while it was trained. Heads form, the loss falls, words come.
 
 import { inkOf, makeBoard } from "./board.js";
+import { nextCell, pinChange } from "./cells.js";
 import { button, choice, kindChoice, layerChoice } from "./controls.js";
 import { h, replace, replaceControls } from "./dom.js";
 import { fact } from "./facts.js";
@@ -17,7 +18,6 @@ import { replayPicture } from "./replaypicture.js";
 import { noteOnReplay, replayTable } from "./replaytable.js";
 import { showWriting } from "./replaywriting.js";
 import { sheet } from "./saving.js";
-import { namesOf } from "./selection.js";
 import { makeTip } from "./tip.js";
 import { gridOf, headName, maskOf, rowOf, step } from "./weights.js";
 
@@ -218,25 +218,16 @@ function filmView(shared) {
     return tip.show(event, h("b", {}, weight), h("bdi", {}, pair), about ? h("small", {}, about) : null);
   }
 
-  // A second click on what is pinned lets go of it.
-  async function pin({ row, column }) {
-    const { grid, pinned } = shown;
-    const { query, key } = namesOf(grid.kind);
-    const same = pinned && pinned.row === row && pinned.column === column;
-    const first = (units, n) => (same ? null : units[n].pieces[0]);
-    await shared.choose({ [query]: first(grid.rows, row), [key]: first(grid.columns, column) });
-    if (!same) shared.say(cellSentence({ row, column }));
+  async function pin(cell) {
+    const { pinned } = shown;
+    await shared.choose(pinChange(shown.grid, pinned, cell));
+    const same = pinned && pinned.row === cell.row && pinned.column === cell.column;
+    if (!same) shared.say(cellSentence(cell));
   }
 
-  function goCell([down, right]) {
-    const { grid, pinned } = shown;
-    const whole = pinned && pinned.row >= 0 && pinned.column >= 0;
-    const from = pinned || { row: 0, column: 0 };
-    const cell = {
-      row: clamp(from.row + (whole ? down : 0), 0, grid.rows.length - 1),
-      column: clamp(from.column + (whole ? right : 0), 0, grid.columns.length - 1),
-    };
-    if (whole && cell.row === from.row && cell.column === from.column) return;
+  function goCell(by) {
+    const cell = nextCell(shown.grid, shown.pinned, by);
+    if (!cell) return;
     board.reveal(cell);
     pin(cell);
   }
