@@ -229,3 +229,19 @@ def test_which_attention_has_a_kernel_for_packed_sentences():
         {"model.key_width": 20},
     ):
         assert not load_recipe("small", changes).model.packs_well
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [
+        ("embed/small", "train.smoothing", 0.5),
+        ("embed/small", "train.validate_lines", 5),
+        ("classify/small", "data.bpe_dropout", 0.1),
+        ("lm/tiny", "train.validate_lines", 5),
+        ("bert/tiny", "train.glance", 0.5),
+        ("tiny", "train.glance", 0.5),
+    ],
+)
+def test_what_does_nothing_for_a_task_is_refused(name, key, value):
+    with pytest.raises(OptionError, match=rf"{key} does nothing for the task '\w+', got {value}"):
+        load_recipe(name, {key: value})

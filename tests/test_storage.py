@@ -13,7 +13,16 @@ from pathlib import Path
 import pytest
 
 from manyheads.errors import InputError, SaveError
-from manyheads.storage import MANIFEST, append_line, is_whole, publish, read_file, read_manifest, write_folder
+from manyheads.storage import (
+    MANIFEST,
+    append_line,
+    is_whole,
+    publish,
+    read_file,
+    read_manifest,
+    write_folder,
+    write_whole,
+)
 
 OLD = {"recipe.toml": b"old recipe", "model.safetensors": b"old model"}
 NEW = {"model.safetensors": b"a newer model", "summary.json": b"{}"}
@@ -397,3 +406,9 @@ def test_a_publication_is_synced_file_by_file(tmp_path, recorded):
         return [("sync", f".{name}.writing"), ("rename", f".{name}.writing", name), ("sync", tmp_path.name)]
 
     assert recorded == [*replaced("b"), *replaced(MANIFEST), *replaced("a"), *replaced(MANIFEST)]
+
+
+def test_a_folder_for_others_has_folders_inside_and_no_manifest(tmp_path):
+    write_whole(tmp_path / "theirs", {"config.json": b"{}", "1_Pooling/config.json": b"[]"})
+    found = {str(path.relative_to(tmp_path)): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert found == {"theirs/config.json": b"{}", "theirs/1_Pooling/config.json": b"[]"}

@@ -21,11 +21,15 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
 from manyheads.errors import InputError, OptionError, nearest
+from manyheads.models.classifier import TextClassifier
 from manyheads.models.encoder import TextEncoder
 from manyheads.models.language_model import LanguageModel
+from manyheads.models.masked_model import MaskedModel
+from manyheads.models.parallel import ParallelTransformer
 from manyheads.models.transformer import Transformer
 from manyheads.recipe import Recipe, recipe_from_text
 from manyheads.storage import read_file, write_folder
+from manyheads.text.masking import table_size
 from manyheads.text.vocabulary import Vocabulary
 
 __all__ = [
@@ -38,12 +42,19 @@ __all__ = [
     "check_new",
     "dump_recipe",
     "dump_weights",
+    "encoder_in",
     "find_model",
+    "is_folder",
     "load_by_task",
+    "load_classifier",
+    "load_description",
     "load_encoder",
     "load_language_model",
+    "load_masked_model",
     "load_model",
+    "load_parallel_model",
     "load_weights",
+    "recipe_in",
     "save_model",
     "save_weights",
     "task_of_folder",
@@ -51,6 +62,21 @@ __all__ = [
 
 RECIPE, TOKENIZER, MODEL = "recipe.toml", "tokenizer.json", "model.safetensors"
 SCALE = ".scale"
+CAN = {
+    ("translate", "parallel"): "translate token by token",
+    ("parallel", "translate"): "translate all at once",
+}
+"""What is asked of a model, where its task is nearly that; else it is its name."""
+
+USES = {
+    "translate": "`manyheads translate` is what it is for",
+    "parallel": "`manyheads translate`, `evaluate` and `score` are what it is for",
+    "embed": "`manyheads embed` is what it is for, and `evaluate`",
+    "classify": "`manyheads classify` is what it is for, and `evaluate`",
+    "generate": "`manyheads generate` is what it is for, and `evaluate`",
+    "mask": "`manyheads embed` and `evaluate` are what it is for, and `train --from`",
+}
+"""What models of a task are for."""
 
 
 def bundled(name: str = "") -> Path:
@@ -87,14 +113,43 @@ def load_model(folder: str | Path) -> tuple[Transformer, Vocabulary, Recipe]:
     return load_folder(folder, "translate")
 
 
+def load_parallel_model(folder: str | Path) -> tuple[ParallelTransformer, Vocabulary, Recipe]:
+    """Everything a ParallelTranslator is made of."""
+    return load_folder(folder, "parallel")
+
+
 def load_encoder(folder: str | Path) -> tuple[TextEncoder, Vocabulary, Recipe]:
-    """Everything an Embedder is made of."""
-    return load_folder(folder, "embed")
+    """Everything an Embedder is made of. A classifier has an encoder inside; a model that was pre-trained on masked words has a head, which is
+    left out."""
+    model, vocabulary, recipe = load_folder(folder, "embed", "mask", "classify")
+    return encoder_in(model, vocabulary), vocabulary, recipe
+
+
+def encoder_in(model: nn.Module, vocabulary: Vocabulary) -> TextEncoder:
+    """The encoder that a model is, or that is inside; what had a mask behind its words is then no more than that."""
+    match model:
+        case MaskedModel():
+            return model.without_head(vocabulary.source.size)
+        case TextClassifier():
+            return model.body
+        case TextEncoder():
+            return model
+    raise OptionError(f"a model with an encoder of its own is needed, got {type(model).__name__}")
+
+
+def load_classifier(folder: str | Path) -> tuple[TextClassifier, Vocabulary, Recipe]:
+    """Everything a Classifier is made of."""
+    return load_folder(folder, "classify")
 
 
 def load_language_model(folder: str | Path) -> tuple[LanguageModel, Vocabulary, Recipe]:
     """Everything a Writer is made of."""
     return load_folder(folder, "generate")
+
+
+def load_masked_model(folder: str | Path) -> tuple[MaskedModel, Vocabulary, Recipe]:
+    """A pre-trained encoder with the head that it was trained with."""
+    return load_folder(folder, "mask")
 
 
 def load_by_task(folder: str | Path) -> tuple[nn.Module, Vocabulary, Recipe]:
@@ -105,34 +160,52 @@ def load_by_task(folder: str | Path) -> tuple[nn.Module, Vocabulary, Recipe]:
 def task_of_folder(folder: str | Path) -> str:
     """What a model is for; nothing if it does not say so."""
     place = find_model(folder)
-    return recipe_from_text(text(place, RECIPE, 1 << 20), str(place / RECIPE)).task if (place / RECIPE).exists() else ""
+    return recipe_in(place).task if (place / RECIPE).exists() else ""
+
+
+def recipe_in(place: Path) -> Recipe:
+    return recipe_from_text(text(place, RECIPE, 1 << 20), str(place / RECIPE))
+
+
+def load_description(folder: str | Path) -> tuple[Vocabulary, Recipe]:
+    """All that is known of a model but its weights."""
+    place = find_model(folder)
+    recipe = recipe_in(place)
+    return Vocabulary.loads(text(place, TOKENIZER), str(place / TOKENIZER)), recipe
 
 
 def build_by_task(recipe: Recipe, vocabulary: Vocabulary) -> nn.Module:
     """A model without weights. On the meta device nothing is allocated: a recipe that asks for a billion layers' worth of memory gets none."""
     with torch.device("meta"):
         match recipe.task:
+            case "parallel":
+                return ParallelTransformer(recipe.parallel, vocabulary.sizes)
             case "embed":
                 return TextEncoder(recipe.encoder, vocabulary.source.size)
+            case "classify":
+                classes = len(vocabulary.labels.names)
+                return TextClassifier(recipe.encoder, vocabulary.source.size, classes, recipe.embed.pooling)
             case "generate":
                 return LanguageModel(recipe.language_model, vocabulary.source.size)
+            case "mask":
+                return MaskedModel(recipe.encoder, table_size(vocabulary.source))
             case _:
                 return Transformer(recipe.transformer, vocabulary.sizes)
 
 
-def load_folder(folder: str | Path, task: str) -> tuple[Any, Vocabulary, Recipe]:
+def load_folder(folder: str | Path, *tasks: str) -> tuple[Any, Vocabulary, Recipe]:
     place = find_model(folder)
     if not (place / MODEL).exists():
         raise InputError(
             f"a model folder must have a {MODEL}, got {place}",
             hint="a run has one from its first validation on" if (place / RECIPE).exists() else "is it a run folder?",
         )
-    recipe = recipe_from_text(text(place, RECIPE, 1 << 20), str(place / RECIPE))
-    if recipe.task != task:
+    recipe = recipe_in(place)
+    if recipe.task not in tasks:
+        needed = CAN.get((tasks[0], recipe.task), tasks[0])
         raise InputError(
-            f"a model that can {task} is needed, got {folder}: its task is {recipe.task!r}",
-            hint=f"`manyheads {recipe.task}` is what it is for"
-            + (", and `evaluate`" if recipe.task == "generate" else ""),
+            f"a model that can {needed} is needed, got {folder}: its task is {recipe.task!r}",
+            hint=USES[recipe.task],
         )
     vocabulary = Vocabulary.loads(text(place, TOKENIZER), str(place / TOKENIZER))
     try:

@@ -18,17 +18,28 @@ from typing import Any, TypeVar
 
 from manyheads.decoding.reading import Reading
 from manyheads.errors import OptionError, brief, did_you_mean, nearest
-from manyheads.models.config import EncoderConfig, LanguageModelConfig, StackConfig, TransformerConfig
+from manyheads.models.config import EncoderConfig, LanguageModelConfig, ParallelConfig, StackConfig, TransformerConfig
 from manyheads.sections import Section, refuse
-from manyheads.settings import DataConfig, DecodeConfig, EmbedConfig, GenerateConfig, Published, TrainConfig
+from manyheads.settings import (
+    DataConfig,
+    DecodeConfig,
+    EmbedConfig,
+    GenerateConfig,
+    MaskConfig,
+    Published,
+    RefineConfig,
+    TrainConfig,
+)
 
 __all__ = [
     "DataConfig",
     "DecodeConfig",
     "EmbedConfig",
     "GenerateConfig",
+    "MaskConfig",
     "Published",
     "Recipe",
+    "RefineConfig",
     "TrainConfig",
     "change_recipe",
     "load_recipe",
@@ -49,12 +60,12 @@ class Kind:
 
     model      the shape of what is built
     sections   what else a recipe has
-    trainer    the module whose `Task` trains it, if it can be trained
+    trainer    the module whose `Task` trains it
     """
 
     model: type[StackConfig]
     sections: tuple[str, ...]
-    trainer: str | None = None
+    trainer: str
 
     @property
     def tables(self) -> dict[str, type[Section]]:
@@ -63,16 +74,21 @@ class Kind:
 
 TASKS = {
     "translate": Kind(TransformerConfig, ("data", "train", "decode", "published"), "manyheads.tasks.translate"),
-    "embed": Kind(EncoderConfig, ("embed",)),
+    "parallel": Kind(ParallelConfig, ("data", "train", "refine", "published"), "manyheads.tasks.parallel"),
+    "embed": Kind(EncoderConfig, ("data", "train", "embed"), "manyheads.tasks.embed"),
+    "classify": Kind(EncoderConfig, ("data", "train", "embed"), "manyheads.tasks.classify"),
     "generate": Kind(LanguageModelConfig, ("data", "train", "generate"), "manyheads.tasks.generate"),
+    "mask": Kind(EncoderConfig, ("data", "train", "mask", "embed"), "manyheads.tasks.mask"),
 }
 
 SECTIONS: dict[str, type[Section]] = {
     "data": DataConfig,
     "train": TrainConfig,
     "decode": DecodeConfig,
+    "refine": RefineConfig,
     "embed": EmbedConfig,
     "generate": GenerateConfig,
+    "mask": MaskConfig,
     "published": Published,
 }
 
@@ -82,7 +98,9 @@ class Recipe:
     """Everything a run needs to know.
 
     description   in a sentence, what it is for
-    task          what it is for: "translate"; "embed", to make vectors of texts; "generate", to go on with a text
+    task          what it is for: "translate"; "parallel", to translate by writing all tokens at once; "embed", to make vectors of texts;
+                  "classify", to tell which label they have; "generate", to go on with a text; "mask", to know words that are hidden: how an
+                  encoder is pre-trained
     base          the model that it is trained further from, if there is one
     """
 
@@ -93,14 +111,21 @@ class Recipe:
     data: DataConfig = field(default_factory=DataConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     decode: DecodeConfig = field(default_factory=DecodeConfig)
+    refine: RefineConfig = field(default_factory=RefineConfig)
     embed: EmbedConfig = field(default_factory=EmbedConfig)
     generate: GenerateConfig = field(default_factory=GenerateConfig)
+    mask: MaskConfig = field(default_factory=MaskConfig)
     published: Published = field(default_factory=Published)
 
     @property
     def transformer(self) -> TransformerConfig:
         """The shape of its encoder-decoder."""
         return self.of(TransformerConfig)
+
+    @property
+    def parallel(self) -> ParallelConfig:
+        """The shape of its encoder-decoder, if it writes all tokens at once."""
+        return self.of(ParallelConfig)
 
     @property
     def encoder(self) -> EncoderConfig:
@@ -253,6 +278,24 @@ def build_recipe(tables: Table, where: str) -> Recipe:
 
 def rules_between_sections(recipe: Recipe) -> Iterator[str]:
     yield from RULES[recipe.task](recipe)
+    for name in IDLE[recipe.task]:
+        section, _, key = name.partition(".")
+        default = SECTIONS[section].__dataclass_fields__[key].default  # type: ignore[attr-defined]
+        if (value := getattr(getattr(recipe, section), key)) not in (default, 0):
+            yield f"{name} does nothing for the task {recipe.task!r}, got {value!r}"
+
+
+OF_WHOLE_TEXTS = ("data.target_tokenizer", "data.bpe_dropout", "train.simcut", "train.rdrop", "train.glance", "train.validate_lines")  # fmt: skip
+OF_TEXTS = ("data.target_tokenizer", "data.source", "data.target", "train.simcut", "train.glance", "train.validate_lines")  # fmt: skip
+IDLE = {
+    "translate": ("train.glance",),
+    "parallel": ("train.simcut",),
+    "embed": (*OF_WHOLE_TEXTS, "train.smoothing"),
+    "classify": OF_WHOLE_TEXTS,
+    "generate": OF_TEXTS,
+    "mask": OF_TEXTS,
+}
+"""By task, what it has no use for: to set it would promise something."""
 
 
 def rules_of_embed(recipe: Recipe) -> Iterator[str]:
@@ -264,10 +307,46 @@ def rules_of_embed(recipe: Recipe) -> Iterator[str]:
         )
 
 
+def rules_of_whole_texts(recipe: Recipe) -> Iterator[str]:
+    """Of what is learnt of a text, and not of its tokens."""
+    yield from rules_of_embed(recipe)
+    if recipe.task == "embed" and recipe.train.accumulate > 1:
+        yield (
+            f"pairs of a batch are compared with all others of it, so that it is computed at once, got train.accumulate = "
+            f"{recipe.train.accumulate}: a smaller train.tokens takes less memory"
+        )
+
+
 def rules_of_translate(recipe: Recipe) -> Iterator[str]:
     model, longest = recipe.transformer, recipe.data.max_length
     if model.positions == "learned" and model.max_length <= longest:
         yield positions_end(model.max_length, longest)
+    yield from rules_of_pairs(recipe)
+    if recipe.decode.alignment:
+        yield from Reading.parse(recipe.decode.alignment).misfits(model.depth, model.heads)
+
+
+def rules_of_parallel(recipe: Recipe) -> Iterator[str]:
+    model, train = recipe.parallel, recipe.train
+    places = max(model.places_for(recipe.data.max_length + 1, recipe.data.max_length), recipe.data.max_length + 1)
+    if model.positions == "learned" and model.max_length < places:
+        yield f"learned positions must reach to the last place, got model.max_length = {model.max_length} and {places} places"
+    if model.writes == "graph":
+        if train.rdrop:
+            yield f"R-Drop compares words place by place, which a graph does not have, got train.rdrop = {train.rdrop}"
+        if train.smoothing:
+            yield f"the loss of a graph is that of paths, which are not smoothed, got train.smoothing = {train.smoothing}"
+        if recipe.refine.iterations > 1:
+            yield f"a graph is read once, got refine.iterations = {recipe.refine.iterations}"
+    elif train.glance:
+        yield f"a glance is for graphs, got train.glance = {train.glance} and model.writes = {model.writes!r}"
+    if model.writes == "end" and recipe.data.bpe_dropout:
+        yield f"places are counted before sentences are cut anew, got data.bpe_dropout = {recipe.data.bpe_dropout} and writes = 'end'"
+    yield from rules_of_pairs(recipe)
+
+
+def rules_of_pairs(recipe: Recipe) -> Iterator[str]:
+    model = recipe.transformer
     yield from rules_of_rdrop(recipe)
     source, target = recipe.data.tokenizers
     if model.tie == "all" and source != target:
@@ -275,19 +354,20 @@ def rules_of_translate(recipe: Recipe) -> Iterator[str]:
             f"model.tie = 'all' needs one tokenizer for both sides, got {source!r} and {target!r}: "
             "tie = 'target' has a vocabulary for each"
         )
-    if recipe.decode.alignment:
-        yield from Reading.parse(recipe.decode.alignment).misfits(model.depth, model.heads)
 
 
 def rules_of_generate(recipe: Recipe) -> Iterator[str]:
     model, longest = recipe.language_model, recipe.data.max_length
     if model.positions == "learned" and model.max_length <= longest:
         yield positions_end(model.max_length, longest)
-    for name in ("target_tokenizer", "source", "target"):
-        if value := getattr(recipe.data, name):
-            yield f"data.{name} is for pairs, got {value!r}"
-    if recipe.train.simcut:
-        yield f"SimCut is for pairs, got train.simcut = {recipe.train.simcut}: train.rdrop is for texts, too"
+    yield from rules_of_rdrop(recipe)
+
+
+def rules_of_mask(recipe: Recipe) -> Iterator[str]:
+    model, longest = recipe.encoder, recipe.data.max_length
+    if model.positions == "learned" and model.max_length < longest + 2:  # a text stands between its begin and its end
+        yield positions_end(model.max_length, longest)
+    yield from rules_of_embed(recipe)
     yield from rules_of_rdrop(recipe)
 
 
@@ -306,7 +386,14 @@ def rules_of_rdrop(recipe: Recipe) -> Iterator[str]:
         yield f"R-Drop compares two dropouts, got train.rdrop = {recipe.train.rdrop} and no dropout in [model]"
 
 
-RULES = {"translate": rules_of_translate, "embed": rules_of_embed, "generate": rules_of_generate}
+RULES = {
+    "translate": rules_of_translate,
+    "parallel": rules_of_parallel,
+    "embed": rules_of_whole_texts,
+    "classify": rules_of_whole_texts,
+    "generate": rules_of_generate,
+    "mask": rules_of_mask,
+}
 
 
 def table_faults(tables: Table) -> Iterator[str]:

@@ -12,7 +12,16 @@ from manyheads.errors import OptionError
 from manyheads.sections import Section, between
 from manyheads.text.rows import BadLines, ReadOptions
 
-__all__ = ["DataConfig", "DecodeConfig", "EmbedConfig", "GenerateConfig", "Published", "TrainConfig"]
+__all__ = [
+    "DataConfig",
+    "DecodeConfig",
+    "EmbedConfig",
+    "GenerateConfig",
+    "MaskConfig",
+    "Published",
+    "RefineConfig",
+    "TrainConfig",
+]
 
 TokenizerKind = Literal["bpe", "characters", "symbols"]
 
@@ -23,7 +32,8 @@ class DataConfig(Section):
     vocabulary         pieces of a vocabulary, at most; one vocabulary for both sides if model.tie is "all", else one each
     tokenizer          "bpe", "characters" or "symbols" (what stands between spaces)
     target_tokenizer   of the target, if another
-    max_length         pieces of a sentence in training, without its end; longer pairs are left out and counted
+    max_length         pieces of a sentence in training, without its end; longer pairs are left out and counted (encoders alone, "embed" and
+                       "classify": longer texts are cut and counted)
     bpe_dropout        probability that a merge is left out when a sentence is cut into pieces, anew in every epoch (0.1 helps
                        where there is little data); 0 = always the same pieces
     source, target     what the sides are called in files that name them: keys of JSONL, languages of TMX
@@ -71,10 +81,12 @@ class TrainConfig(Section):
                      and fall to 0 over the last fifth ("stable-decay")
     weight_decay     of matrices, a step times the rate
     clip             the gradient's norm, at most; 0 = any
-    smoothing        share of the probability that label smoothing spreads over the vocabulary
+    smoothing        share of the probability that label smoothing spreads over the vocabulary, or over the labels of a classifier (where pairs
+                     are only compared, "embed", there is none)
     simcut           weight α of SimCut: the prediction should stay when words are cut out of the pair; 0 = off
     cut              share of the words that SimCut cuts out, of source and target
     rdrop            weight α of R-Drop: the prediction should stay under another dropout; 0 = off
+    glance           of a graph, the share of what a first look gets wrong that is shown before the second, which is learnt from; 0 = off
     ema              decay of the moving average of the weights, which is then the model; 0 = none
     average          checkpoints, the last ones, whose mean is the model (if there is no moving average)
     validate_every   steps (default: a twentieth of the run)
@@ -110,6 +122,7 @@ class TrainConfig(Section):
     simcut: float = between(0, 1_000, default=0.0)
     cut: float = between(0, 0.99, default=0.05)
     rdrop: float = between(0, 1_000, default=0.0)
+    glance: float = between(0, 1, default=0.0)
     ema: float = between(0, 0.999999, default=0.0)
     average: int = between(1, 1_000, default=1)
     validate_every: int | None = between(1, 1_000_000_000, default=None)
@@ -187,6 +200,36 @@ class GenerateConfig(Section):
     temperature: float = between(0, 100, default=0.8)
     top_k: int = between(0, 16_777_216, default=0)
     top_p: float = between(0.0001, 1, default=0.95)
+
+
+@dataclass(frozen=True)
+class RefineConfig(Section):
+    """
+    iterations       how often masked places are filled in; a graph is read once
+    lengths          of a translation that are tried, the likeliest ones
+    length_penalty   the exponent α, where paths of several lengths are compared by log P / ((5 + n) / 6)^α
+    """
+
+    iterations: int = between(1, 1_000, default=10)
+    lengths: int = between(1, 100, default=5)
+    length_penalty: float = between(0, 10, default=1.0)
+
+
+@dataclass(frozen=True)
+class MaskConfig(Section):
+    """
+    words      share of the words of a text that are asked for; one at least
+    hidden     share of their pieces that become the mask
+    replaced   share of their pieces that become another, drawn from all; the rest stay as they are
+    """
+
+    words: float = between(0, 1, default=0.15)
+    hidden: float = between(0, 1, default=0.8)
+    replaced: float = between(0, 1, default=0.1)
+
+    def rules(self) -> Iterator[str]:
+        if self.hidden + self.replaced > 1:
+            yield f"pieces are hidden or replaced or stay, got hidden = {self.hidden} and replaced = {self.replaced}"
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ __all__ = [
     "sync_file",
     "withdraw",
     "write_folder",
+    "write_whole",
 ]
 
 MANIFEST = "manifest.json"
@@ -54,6 +55,11 @@ Entries = dict[str, list[Entry]]
 
 def write_folder(folder: Path, files: Files) -> None:
     """A folder that appears whole, with its manifest."""
+    write_whole(folder, {**files, MANIFEST: manifest(entries(files))})
+
+
+def write_whole(folder: Path, files: Files) -> None:
+    """A folder that appears whole, as others want it: without a manifest, some of the files in folders of their own."""
     temporary = folder.with_name(f".{folder.name}.writing")
     with saving(folder, files):
         try:
@@ -61,9 +67,10 @@ def write_folder(folder: Path, files: Files) -> None:
             shutil.rmtree(temporary, ignore_errors=True)  # of a run that was killed
             make_folder(temporary)
             for name, content in files.items():
+                make_folder((temporary / name).parent)
                 write_file(temporary / name, content)
-            write_file(temporary / MANIFEST, manifest(entries(files)))
-            sync(temporary)
+            for inner in {(temporary / name).parent for name in files}:
+                sync(inner)
             os.replace(temporary, folder)
         except OSError:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -166,7 +173,8 @@ def room_for(folder: Path, files: Files) -> str:
 
 
 def room_needed(files: Files) -> int:
-    return sum(map(len, files.values())) + LARGEST_MANIFEST // 16
+    """With a share for a manifest, of whatever size."""
+    return sum(len(content) for name, content in files.items() if name != MANIFEST) + LARGEST_MANIFEST // 16
 
 
 def room_free(folder: Path) -> int:

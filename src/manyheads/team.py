@@ -8,6 +8,7 @@ import gc
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
@@ -24,7 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from manyheads.errors import ManyheadsError, OptionError, TrainingError
 
-__all__ = ["ALONE", "Processes", "Team", "gathered", "leave", "like", "several", "whole"]
+__all__ = ["ALONE", "Processes", "Team", "gathered", "leave", "let_the_first_speak", "like", "several", "whole"]
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -35,6 +36,9 @@ TORCHRUN = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
 
 PATIENCE = timedelta(hours=24)
 """How long the others wait for the first: it prepares the data, which may be much."""
+
+COURTESY = 30
+"""Seconds that the first process has for saying why all of them end."""
 
 
 class Team:
@@ -181,6 +185,11 @@ def heard(told: dict[str, Any]) -> ManyheadsError:
     error = ManyheadsError(told["message"], told["hint"])
     error.status, error.said = told["status"], True
     return error
+
+
+def let_the_first_speak() -> None:
+    """torchrun stops everybody as soon as anybody ends. Who has nothing to say is stopped by it after the first has spoken."""
+    time.sleep(COURTESY)
 
 
 def whole(tensor: Tensor) -> Tensor:

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from manyheads import Transformer, __version__, load_recipe, recipe_names
+from manyheads.modelfolder import load_model
+from manyheads.models.language_model import LanguageModel
 
 
 def manyheads(*arguments, **options):
@@ -33,6 +35,21 @@ def test_flops_as_json_is_what_the_model_has():
     assert counted["parameters"]["total"] == sum(p.numel() for p in model.parameters())
     assert set(counted["multiply_adds"]) == set(counted["parameters"])
     assert counted["multiply_adds"]["total"] == sum(v for k, v in counted["multiply_adds"].items() if k != "total")
+
+
+def test_flops_of_a_language_model_has_one_length():
+    counted = json.loads(manyheads("flops", "lm/tiny", "--json", "--batch", "3", "--length", "9").stdout)
+    recipe = load_recipe("lm/tiny")
+    model = LanguageModel(recipe.language_model, recipe.data.vocabulary)
+    assert counted["parameters"]["total"] == sum(p.numel() for p in model.parameters())
+    assert (counted["batch"], counted["length"]) == (3, 9)
+    assert "3 × 9 tokens, vocabulary 2,000" in manyheads("flops", "lm/tiny", "--batch", "3", "--length", "9").stdout
+
+
+def test_flops_of_a_model_are_of_its_own_vocabulary():
+    counted = json.loads(manyheads("flops", "de-en", "--json").stdout)
+    model, _, _ = load_model("de-en")
+    assert counted["parameters"]["total"] == sum(p.numel() for p in model.parameters())
 
 
 def test_recipes_lists_every_preset():
@@ -60,6 +77,7 @@ def test_what_recipes_show_prints_is_the_recipe_again(tmp_path):
         (["flops", "tiny", "--set", "model.width=256\nx = 1"], "model.width must be a whole number", ""),
         (["flops", "a" * 300 + ".toml"], "there is no such file", ""),
         (["flops", "tiny", "--batch", "many"], "--batch", "hint: `manyheads flops --help`"),
+        (["flops", "lm/tiny", "--target-length", "3"], "--target-length is for pairs, got 3", ""),
         (["flops", "tinny"], "got 'tinny'", "hint: did you mean 'tiny'?"),
         (
             ["flops", "tiny", "--set", "width=3"],

@@ -64,3 +64,22 @@ def test_vectors_and_what_is_nearest_are_those_of_sentence_transformers(folder, 
     assert np.abs(np.load(tmp_path / "vectors.npy") - found).max() <= 1e-6
     plain = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
     assert np.abs(np.loadtxt(plain.splitlines()) - found).max() <= 1e-6
+
+
+def test_exported_again_it_is_read_by_the_libraries_that_it_came_from(folder, tmp_path):
+    from sentence_transformers import SentenceTransformer
+    from transformers import AutoModel, AutoTokenizer
+
+    place = tmp_path / "theirs"
+    command = [sys.executable, "-m", "manyheads", "export", str(folder), "--to", "huggingface", str(place)]
+    subprocess.run(command, timeout=300, check=True)
+    before, after = (SentenceTransformer(str(one), device="cpu") for one in (package.get_model_path(), place))
+    assert after.max_seq_length == before.max_seq_length
+    assert np.abs(after.encode(TEXTS) - before.encode(TEXTS)).max() <= 1e-6
+    pieces = [AutoTokenizer.from_pretrained(str(one)) for one in (package.get_model_path(), place)]
+    batches = [one(TEXTS, padding=True, truncation=True, max_length=256, return_tensors="pt") for one in pieces]
+    assert all(torch.equal(batches[0][name], batches[1][name]) for name in batches[0])
+    models = [AutoModel.from_pretrained(str(one)).eval() for one in (package.get_model_path(), place)]
+    with torch.no_grad():
+        states = [model(**batch).last_hidden_state for model, batch in zip(models, batches, strict=True)]
+    assert torch.equal(*states)

@@ -22,7 +22,7 @@ def tokenizer():
     return pieces
 
 
-def make_bert(folder, *, masked=False, seed=0, vocabulary=None, **changes):
+def make_bert(folder, *, masked=False, whole=False, seed=0, vocabulary=None, **changes):
     torch.manual_seed(seed)
     config = BertConfig(vocab_size=vocabulary or len(WORDS), **{**SIZES, **changes})
     config._attn_implementation = "eager"
@@ -32,7 +32,7 @@ def make_bert(folder, *, masked=False, seed=0, vocabulary=None, **changes):
             parameter.add_(0.3 * torch.randn_like(parameter))
     model.save_pretrained(folder)
     (folder / "tokenizer.json").write_text(tokenizer().to_str(), encoding="utf-8")
-    return model.bert if masked else model
+    return model.bert if masked and not whole else model
 
 
 def make_sentence_bert(folder, *, pooling="mean_tokens", normalise=True, most=12, **how):

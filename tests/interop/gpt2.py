@@ -24,6 +24,11 @@ def make_gpt2(folder, *, seed=0, **changes):
     config = GPT2Config(vocab_size=pieces.get_vocab_size(), bos_token_id=0, eos_token_id=0, **{**SIZES, **changes})
     config._attn_implementation = "eager"
     model = GPT2LMHeadModel(config).eval()
+    return save_drawn(model, pieces, folder)
+
+
+def save_drawn(model, pieces, folder):
+    """Every parameter away from its start, so that biases and norms count."""
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))

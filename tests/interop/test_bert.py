@@ -17,7 +17,7 @@ from manyheads.embedding.embedder import Embedder
 from manyheads.errors import InputError, ManyheadsError
 from manyheads.interop.api import import_model as make
 from manyheads.interop.bert import names_of
-from manyheads.modelfolder import load_encoder, load_model
+from manyheads.modelfolder import load_encoder, load_masked_model, load_model
 from manyheads.nn import Packed, Padded
 from manyheads.text.foreign import ForeignPieces
 
@@ -47,11 +47,61 @@ def test_hidden_states_are_the_same_padded_and_packed(tmp_path, changes):
     assert (model(ids, layout)[layout.keep] - plain).abs().max() <= 1e-5
 
 
-def test_a_head_is_left_out_and_named(tmp_path):
-    make_bert(tmp_path / "theirs", masked=True)
+@torch.no_grad()
+@pytest.mark.parametrize("changes", [{}, {"hidden_act": "gelu_new"}, {"hidden_act": "relu", "vocabulary": 64}])
+def test_the_head_of_masked_words_gives_the_same_logits(tmp_path, changes):
+    theirs = make_bert(tmp_path / "theirs", masked=True, whole=True, **changes)
     found = imported(tmp_path / "theirs", tmp_path / "ours")
+    assert (found.recipe.task, found.left_out) == ("mask", [])
+    model, vocabulary, _ = load_masked_model(tmp_path / "ours")
+    size = vocabulary.source.size
+    lengths = [7, 1, 20]
+    ids = torch.randint(4, size, (3, 20))
+    segments = torch.randint(0, 2, ids.shape)
+    layout = Padded.from_lengths(lengths)
+    expected = theirs(ids, attention_mask=layout.keep.long(), token_type_ids=segments).logits[layout.keep][:, :size]
+    assert (model(ids, layout, None, segments)[layout.keep] - expected).abs().max() <= 1e-5
+    packed = model(ids[layout.keep], Packed.from_lengths(lengths), torch.tensor([3, 9]), segments[layout.keep])
+    assert (packed - expected[[3, 9]]).abs().max() <= 1e-5
+    states = theirs.bert(torch.tensor([[2, *vocabulary.source.encode(["dogs"])[0], 3]])).last_hidden_state[0].mean(0)
+    vector = Embedder.load(tmp_path / "ours", "cpu")("dogs")
+    assert np.abs(vector - (states / states.norm()).numpy()).max() <= 1e-5
+
+
+def more_weights(folder, **more):
+    weights = load_file(folder / "model.safetensors")
+    save_file(weights | {name: change(weights) for name, change in more.items()}, folder / "model.safetensors")
+
+
+def without_mask(folder):
+    stored = json.loads((folder / "tokenizer.json").read_text())
+    stored["added_tokens"].pop(4)
+    (folder / "tokenizer.json").write_text(json.dumps(stored))
+
+
+WORDS, OUTPUT = "bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"
+
+
+def test_words_that_are_stored_twice_are_no_loss(tmp_path):
+    make_bert(tmp_path / "theirs", masked=True)
+    more_weights(tmp_path / "theirs", **{OUTPUT: lambda weights: weights[WORDS].clone()})
+    found = imported(tmp_path / "theirs", tmp_path / "ours")
+    assert (found.recipe.task, found.left_out) == ("mask", [])
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [without_mask, lambda folder: more_weights(folder, **{OUTPUT: lambda weights: weights[WORDS] + 1})],
+    ids=["no mask", "another table for the output"],
+)
+def test_a_head_that_cannot_be_used_is_left_out_and_named(tmp_path, spoil):
+    make_bert(tmp_path / "theirs", masked=True)
+    spoil(tmp_path / "theirs")
+    found = imported(tmp_path / "theirs", tmp_path / "ours")
+    assert found.recipe.task == "embed"
     assert "cls.predictions.bias" in found.left_out
     assert not any(name.startswith("encoder.layer") for name in found.left_out)
+    assert Embedder.load(tmp_path / "ours", "cpu")("dogs").shape == (24,)
 
 
 @torch.no_grad()
@@ -195,7 +245,7 @@ def pickled(folder):
 @pytest.mark.parametrize(
     ("spoil", "complaint"),
     [
-        (changed("config.json", model_type="roberta"), "the model_type 'bert' or 'gpt2', got 'roberta'"),
+        (changed("config.json", model_type="roberta"), "the model_type 'bert' or 'gpt2' or 'llama', got 'roberta'"),
         (changed("config.json", hidden_act="tanh"), "hidden_act is one of"),
         (changed("config.json", position_embedding_type="relative_key"), "absolute positions"),
         (changed("config.json", is_decoder=True), "reads in both directions"),
@@ -219,7 +269,7 @@ def pickled(folder):
         (without_unknown, "a piece for what it does not know"),
         (lambda folder: (folder / "config.json").write_text("[" * 100_000), "must be JSON"),
         (lambda folder: (folder / "config.json").unlink(), "has a config.json"),
-        (lambda folder: (folder / "config.json").write_text("{}"), "'gpt2', got None"),
+        (lambda folder: (folder / "config.json").write_text("{}"), "'llama', got None"),
         (lambda folder: (folder / "config.json").write_text('{"model_type": "bert"}'), "has hidden_size, got none"),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"\xff" * 99), "is damaged"),
         (without_a_layer, "has encoder.layer.1.output.dense.bias, got one without it"),

@@ -81,7 +81,7 @@ def test_words_begin_where_a_blank_is():
     [
         ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx must be False"),
         ({"activation_function": "tanh"}, "activation_function is one of"),
-        ({"model_type": "llama"}, "model_type 'bert' or 'gpt2', got 'llama'"),
+        ({"model_type": "mamba"}, "model_type 'bert' or 'gpt2' or 'llama', got 'mamba'"),
         ({"eos_token_id": 99_999}, "must be pieces"),
         ({"eos_token_id": True}, "eos_token_id is a number"),
         ({"n_embd": None}, "n_embd must be a whole number"),

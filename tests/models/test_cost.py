@@ -9,10 +9,14 @@ from test_transformer import OPTIONS, SMALL, WORDS
 from torch.utils.flop_counter import FlopCounterMode
 
 from manyheads import OptionError, Transformer, TransformerConfig, load_recipe, recipe_names, transformer_cost
-from manyheads.models.cost import PARTS
+from manyheads.models.config import EncoderConfig, LanguageModelConfig, ParallelConfig
+from manyheads.models.cost import PARTS, encoder_cost, language_model_cost, parallel_cost
+from manyheads.models.encoder import TextEncoder
+from manyheads.models.language_model import LanguageModel
+from manyheads.models.parallel import ParallelTransformer
 
 PART_OF = {
-    "words": "embedding", "target_words": "embedding", "positions": "embedding", "input": "projections", "query_norm": "projections",
+    "words": "embedding", "target_words": "embedding", "positions": "embedding", "segments": "embedding", "input": "projections", "query_norm": "projections",
     "key_norm": "projections", "score": "scores", "output": "output", "up": "feed-forward", "down": "feed-forward",
     "norm": "norms", "head": "head",
 }  # fmt: skip
@@ -47,9 +51,17 @@ def test_parameters_of_every_option_are_those_of_the_model(options):
 
 def count_multiply_adds(model, source, target):
     """What PyTorch counts on the explicit path, by the kind of product. (It counts nothing for a fused CPU kernel.)"""
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
+
+    def translate():
         memory = model.encode(source, weights=[])
         model.decode(target, memory, weights=[], cross_weights=[])
+
+    return count_by_kind(translate)
+
+
+def count_by_kind(work):
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        work()
     flops = counter.get_flop_counts()["Global"]
     batched = sum(n for op, n in flops.items() if "bmm" in str(op))
     return {"batched": batched // 2, "total": sum(flops.values()) // 2}
@@ -108,3 +120,80 @@ def test_a_sentence_beyond_the_table_of_positions_costs_nothing_because_it_canno
     config = replace(SMALL, positions="learned", max_length=9)
     with pytest.raises(OptionError, match="learned positions end at max_length 9, got 10 tokens"):
         transformer_cost(config, WORDS, source_length=10)
+
+
+# ── all tokens at once ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("tie", ["all", "target", "none"])
+@pytest.mark.parametrize("writes", ["mask", "end", "graph"])
+def test_what_writes_in_parallel_costs_what_pytorch_counts(writes, tie):
+    config = ParallelConfig(width=16, heads=4, layers=2, feedforward=32, writes=writes, tie=tie, places=1.5)
+    model = ParallelTransformer(config, WORDS).eval()
+    places = config.places_for(7, 5)
+    cost = parallel_cost(config, WORDS, batch=3, source_length=7, target_length=5)
+    assert cost.parameters.total() == sum(p.numel() for p in model.parameters())
+    source, target = torch.randint(1, WORDS, (3, 7)), torch.full((3, places), model.mask)
+
+    def write():
+        memory = model.encode(source, weights=[])
+        states = model.states(target, memory, weights=[], cross_weights=[])
+        model.logits(states)
+        if model.length is not None:
+            model.length(memory)
+        if model.link is not None:
+            model.link(states, torch.full((3,), places - 1))
+
+    counted = count_by_kind(write)
+    assert counted["total"] == cost.multiply_adds.total()
+    assert counted["batched"] == cost.multiply_adds["scores"] + cost.multiply_adds["weighted sum"]
+
+
+# ── one stack alone ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+SMALL_SHAPE = {"width": 16, "layers": 2, "heads": 4, "feedforward": 32, "dropout": 0.0, "max_length": 12}
+OF_STACKS = {n: o for n, o in OPTIONS.items() if not {"decoder_layers", "cross", "tie"} & o.keys()}
+ENCODERS = OF_STACKS | {
+    "no segments": {"segments": 0},
+    "bare embedding": {"embed_norm": False},
+    "one layer": {"layers": 1},
+}
+LANGUAGE_MODELS = OF_STACKS | {"post": {"norm": "post"}, "own head": {"tie": False}, "one layer": {"layers": 1}}
+STACKS = [
+    pytest.param(kind, model, cost, options, id=f"{model.__name__}, {name}")
+    for kind, model, cost, all_options in (
+        (EncoderConfig, TextEncoder, encoder_cost, ENCODERS),
+        (LanguageModelConfig, LanguageModel, language_model_cost, LANGUAGE_MODELS),
+    )
+    for name, options in all_options.items()
+]
+every_stack = pytest.mark.parametrize(("kind", "model", "cost", "options"), STACKS)
+
+
+@every_stack
+def test_parameters_of_one_stack_are_those_of_the_model(kind, model, cost, options):
+    config = kind(**{**SMALL_SHAPE, **options})
+    assert +cost(config, WORDS).parameters == count_parameters(model(config, WORDS))
+
+
+@every_stack
+def test_multiply_adds_of_one_stack_are_what_pytorch_counts(kind, model, cost, options):
+    config = kind(**{**SMALL_SHAPE, **options})
+    built, ids = model(config, WORDS).eval(), torch.randint(1, WORDS, (3, 7))
+    counted = count_by_kind(lambda: built(ids, weights=[]))
+    multiply_adds = cost(config, WORDS, batch=3, length=7).multiply_adds
+    assert counted["total"] == multiply_adds.total()
+    assert counted["batched"] == multiply_adds["scores"] + multiply_adds["weighted sum"]
+
+
+@pytest.mark.parametrize("cost", [encoder_cost, language_model_cost])
+def test_a_text_beyond_the_table_of_positions_is_refused(cost):
+    config = {encoder_cost: EncoderConfig, language_model_cost: LanguageModelConfig}[cost](max_length=9)
+    with pytest.raises(OptionError, match="learned positions end at max_length 9, got 10 tokens"):
+        cost(config, WORDS, length=10)
+
+
+def test_bert_and_gpt2_have_the_parameters_that_everybody_knows():
+    """BERT base without its pooler: 109,482,240 − 590,592; GPT-2: 124,439,808."""
+    assert encoder_cost(EncoderConfig(), 30_522).parameters.total() == 109_482_240 - 590_592
+    assert language_model_cost(LanguageModelConfig(), 50_257).parameters.total() == 124_439_808

@@ -83,6 +83,22 @@ def test_loss_and_gradients_are_those_of_the_formulas(kind, tokens, words, smoot
         assert_near(ours, 3 * theirs, 1e-5)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shares", [1, 3])
+def test_a_bias_is_a_column_more_of_the_table(kind, shares, monkeypatch):
+    x, weight, labels = draw(kind, 7, 37)
+    bias = torch.randn(37, device=DEVICE, requires_grad=True)
+    monkeypatch.setattr(module, "LOGITS", -(-4 * len(x) * 48 // shares))
+    loss = vocabulary_loss(x, weight, labels, 0.1, KINDS[kind], bias=bias)
+    gradients = torch.autograd.grad(loss, (x, weight, bias))
+    wider = torch.cat([x, torch.ones_like(x[:, :1])], 1), torch.cat([weight, bias[:, None]], 1)
+    expected, (dx, dw) = exact(*wider, labels, 0.1, KINDS[kind])
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
+    for ours, theirs in zip(gradients, (dx[:, :-1], dw[:, :-1], dw[:, -1]), strict=True):
+        assert ours.shape == theirs.shape
+        assert_near(ours, theirs, 1e-5)
+
+
 @pytest.mark.parametrize(("kind", "words"), [("plain", 10_001), ("plain", 41_000), ("rdrop", 5_003)])
 def test_large_vocabularies(kind, words):
     """Rows that registers hold, and rows that are read again: more than one tile of each."""

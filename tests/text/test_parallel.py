@@ -26,8 +26,12 @@ from manyheads.text.parallel import (
 from manyheads.text.vocabulary import train_vocabulary
 from noise import make_noisy, patience
 
-learn = partial(train_vocabulary, ("characters", "symbols"), size=300, joint=False)
-VOCABULARY = learn(lambda: ["wort"], lambda: ["word"])
+learn_from = partial(train_vocabulary, ("characters", "symbols"), size=300, joint=False)
+VOCABULARY = learn_from(lambda: ["wort"], lambda: ["word"])
+
+
+def learn(spool):
+    return learn_from(spool.sources, spool.targets)
 
 
 def lines(count, start=0):

@@ -37,6 +37,8 @@ class Numbers:
     def count(self):
         return len(self.values)
 
+    tokens = count
+
     def to(self, device):
         return self
 

@@ -41,7 +41,7 @@ def meter_with(clock):
 def steps(meter, losses, step, tokens=100, skipped=0.0):
     meter.resume()
     for loss in losses:
-        meter.add(SimpleNamespace(count=tokens), torch.tensor(loss), torch.tensor(2.0), torch.tensor(skipped))
+        meter.add(SimpleNamespace(tokens=tokens), torch.tensor(loss), torch.tensor(2.0), torch.tensor(skipped))
     meter.send(step, 0.5)
 
 
@@ -91,7 +91,7 @@ def test_skips_in_a_row_are_counted_over_windows():
 def test_steps_that_changed_nothing_are_told_apart():
     """With what they were to learn from; how the others went is not spoilt by them."""
     meter = meter_with(Slow())
-    batches = [SimpleNamespace(count=10) for _ in range(4)]
+    batches = [SimpleNamespace(tokens=10) for _ in range(4)]
     meter.resume()
     for batch, loss, skipped in zip(batches, (1.0, float("nan"), 3.0, float("inf")), (0.0, 1.0, 0.0, 1.0), strict=True):
         meter.add(batch, torch.tensor(loss), torch.tensor(loss), torch.tensor(skipped))

@@ -32,12 +32,12 @@ def torchrun(*words, restarts=0, processes=2):
     )  # fmt: skip
 
 
-def train(data, out, *words, restarts=0, processes=2, **changes):
+def train(data, out, *words, restarts=0, processes=2, program=("-m", "manyheads"), **changes):
     settings = {**TINY, "train.steps": 60, "train.validate_every": 20, "train.save_every": 7, "train.ema": 0.9,
                 "model.dropout": 0.1, **changes}  # fmt: skip
     options = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     return torchrun(
-        "-m", "manyheads", "train", "tiny", "--train", data[0], "--dev", data[1], "--out", out, "--device", "cpu",
+        *program, "train", "tiny", "--train", data[0], "--dev", data[1], "--out", out, "--device", "cpu",
         *options, *words, restarts=restarts, processes=processes,
     )  # fmt: skip
 
@@ -150,10 +150,24 @@ def test_other_teams_resume_to_the_same_bytes(tmp_path, data, processes, changes
     assert sha256(runs[0]) == sha256(runs[1])
 
 
+SPEAKS_LATE = """
+import time
+import manyheads.cli.main as command
+
+fail = command.fail
+command.fail = lambda *said: (time.sleep(3), fail(*said))
+command.main()
+"""
+
+
 @pytest.mark.slow
-def test_what_the_first_process_refuses_is_said_once(tmp_path, data):
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
+def test_what_the_first_process_refuses_is_said_once(tmp_path, data, late):
+    """torchrun stops the first as soon as another ends: it must have spoken by then."""
     (tmp_path / "bad.tsv").write_text("one column\n")
-    status, _, said = finish(train([tmp_path / "bad.tsv", data[1]], tmp_path / "run"))
+    (tmp_path / "late.py").write_text(SPEAKS_LATE)
+    program = [tmp_path / "late.py"] if late else ["-m", "manyheads"]
+    status, _, said = finish(train([tmp_path / "bad.tsv", data[1]], tmp_path / "run", program=program))
     assert status == 1  # torchrun's own
     assert said.count("must be source TAB target") == 1
     assert "Traceback" not in said.split("torch/distributed")[0]

@@ -38,7 +38,7 @@ def compare(
     device: Device = "auto",
     precision: Precision = "fp32",
 ) -> None:
-    """Score several models on one test set and test whether they differ from the first by more than luck.
+    """Score several models that translate on one test set and test whether they differ from the first by more than luck.
 
     ```
     manyheads compare runs/old runs/new --data test.tsv

@@ -1,16 +1,20 @@
 """`manyheads evaluate`: how good a model is on pairs it has not seen."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from manyheads.cli.options import (
     NOT_FINITE,
     Beam,
     Data,
     Device,
+    Iterations,
     Json,
+    Length,
     LengthPenalty,
     Model,
     Others,
@@ -19,6 +23,7 @@ from manyheads.cli.options import (
     SourceName,
     TargetName,
     finite,
+    length_options,
     load_models,
     say,
 )
@@ -36,34 +41,50 @@ def evaluate(
     target: TargetName = None,
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
+    iterations: Iterations = None,
+    length: Length = None,
     others: Others = (),
     as_json: Json = False,
     device: Device = "auto",
     precision: Precision = "fp32",
 ) -> None:
-    """Translate the sources of a test set and score them against its targets; or, of a language model, tell how surprised it is by texts.
+    """Translate the sources of a test set and score them against its targets. Of a language model, tell how surprised it is by texts; of a
+    pre-trained encoder, by words that are hidden from it; of a classifier, how often its labels are right; of an encoder, how well vectors find
+    the other text of a pair.
 
     ```
     manyheads evaluate de-en --data test.tsv
     manyheads evaluate runs/de-en --data test.de test.en --beam 5 --json
     manyheads evaluate runs/lm --data texts.txt
+    manyheads evaluate runs/mood --data labelled.tsv
     ```
 
     Parameters
     ----------
     as_json
         One JSON object; of a language model, which is scored on texts, a line each: perplexity, bits_per_byte, tokens, lines, left_out,
-        truncated, precision, seconds. Of a translator: bleu, chrf, perplexity (null if it is not finite), exact, signature, lines, left_out, not_finite (lines),
-        precision, seconds (and wer, per of phones).
+        truncated, precision, seconds. Of a pre-trained encoder: loss, perplexity and accuracy (in percent) of hidden pieces, tokens (that
+        were hidden), lines, left_out, truncated, precision, seconds. Of a translator: bleu, chrf, perplexity (null if it is not finite), exact, signature, lines, left_out, not_finite (lines),
+        precision, seconds (and wer, per of phones). Of a classifier: loss (null if it is not finite), accuracy, macro_f1, classes (of each: count, precision, recall,
+        f1), lines, left_out, truncated, not_finite, precision, seconds. Of an encoder: mrr, accuracy_at_1, lines, left_out, truncated, not_finite, precision,
+        seconds.
     """
     from manyheads.evaluation.api import evaluate as evaluate_model
     from manyheads.modelfolder import task_of_folder
 
-    if task_of_folder(model) == "generate":
-        refuse_options(source=source, target=target, beam=beam, length_penalty=length_penalty, others=others)
-        evaluate_writer(model, data, as_json, device, precision)
+    if (task := task_of_folder(model)) in ON_TEXTS:
+        kind, names_sides, score = ON_TEXTS[task]
+        said = {
+            "beam": beam,
+            "length_penalty": length_penalty,
+            "iterations": iterations,
+            "length": length,
+            "others": others,
+        }
+        refuse_options(kind, **said, **({} if names_sides else {"source": source, "target": target}))
+        show_texts(score(model, data, (source, target), device, precision), as_json)
         return
-    given = {"beam": beam, "length_penalty": length_penalty}
+    given = {"beam": beam, "length_penalty": length_penalty, "iterations": iterations, **length_options(length)}
     options: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
     scores = evaluate_model(load_models(model, others, device, precision).naming(source, target), data, **options)
     if as_json:
@@ -74,24 +95,83 @@ def evaluate(
     say(scores.not_finite, NOT_FINITE)
 
 
-def refuse_options(**given: Any) -> None:
-    """What is said of a search, or of two sides, means nothing to a language model."""
+Names = tuple[str | None, str | None]
+
+
+def refuse_options(kind: str, **given: Any) -> None:
+    """What is said of a search, or of two sides, means nothing to a model that is scored on texts."""
     for name, value in given.items():
         if value not in (None, ()):
-            raise OptionError(f"a language model is scored on texts as they are, got {name.replace('_', '-')} {value}")
+            raise OptionError(f"{kind} is scored on texts as they are, got {name.replace('_', '-')} {value}")
 
 
-def evaluate_writer(model: str, data: tuple[str, ...], as_json: bool, device: str, precision: str) -> None:
+def score_writer(model: str, data: tuple[str, ...], names: Names, device: str, precision: str) -> dict[str, Any]:
     from manyheads.generation.evaluate import evaluate_texts
     from manyheads.generation.writer import Writer
 
-    scores = evaluate_texts(Writer.load(model, device, precision), data)
+    return evaluate_texts(Writer.load(model, device, precision), data)
+
+
+def score_masked(model: str, data: tuple[str, ...], names: Names, device: str, precision: str) -> dict[str, Any]:
+    from manyheads.evaluation.masked import Prober, evaluate_masked
+
+    return evaluate_masked(Prober.load(model, device, precision), data)
+
+
+def score_classifier(model: str, data: tuple[str, ...], names: Names, device: str, precision: str) -> dict[str, Any]:
+    from manyheads.classification.classifier import Classifier
+    from manyheads.classification.evaluate import evaluate_labels
+
+    return evaluate_labels(Classifier.load(model, device, precision), data, named_reading(model, names, labels=True))
+
+
+def score_encoder(model: str, data: tuple[str, ...], names: Names, device: str, precision: str) -> dict[str, Any]:
+    from manyheads.embedding.embedder import Embedder
+    from manyheads.embedding.evaluate import evaluate_pairs
+
+    return evaluate_pairs(Embedder.load(model, device, precision), data, named_reading(model, names))
+
+
+def named_reading(model: str, names: Names, labels: bool = False) -> Any:
+    """As the recipe says, but for what is named here."""
+    from manyheads.modelfolder import find_model, recipe_in
+
+    reading = recipe_in(find_model(model)).data.reading
+    return replace(reading, source=names[0] or reading.source, target=names[1] or reading.target, labels=labels)
+
+
+ON_TEXTS = {
+    "generate": ("a language model", False, score_writer),
+    "mask": ("a pre-trained encoder", False, score_masked),
+    "classify": ("a classifier", True, score_classifier),
+    "embed": ("an encoder", True, score_encoder),
+}
+"""By task: models that are scored on texts (what they are called), whether files of theirs name two sides, and how."""
+
+
+def show_texts(scores: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        found = {name: finite(value) if isinstance(value, float) else value for name, value in scores.items()}
-        print(json.dumps(found))  # noqa: T201
+        print(json.dumps({k: finite(v) if isinstance(v, float) else v for k, v in scores.items()}))  # noqa: T201
     else:
-        show(scores)
-    say(scores["truncated"], "longer than the model reads: their beginning is scored")
+        show({name: value for name, value in scores.items() if name != "classes"})
+        show_classes(scores.get("classes", {}))
+    say(scores.get("truncated", 0), "longer than the model reads: their beginning is scored")
+    say(
+        scores.get("not_finite", 0),
+        "with numbers that are not finite, never right (--precision bf16 or fp32 holds larger ones)",
+    )
+
+
+def show_classes(classes: dict[str, dict[str, Any]]) -> None:
+    table = Table(box=None, pad_edge=False)
+    for name in ("label", *next(iter(classes.values()), ())):
+        table.add_column(name, justify="left" if name == "label" else "right")
+    for label, one in classes.items():
+        table.add_row(
+            Text(label), *(f"{value:,.2f}" if isinstance(value, float) else f"{value:,}" for value in one.values())
+        )
+    if classes:
+        Out().print(table)
 
 
 def show(scores: dict[str, Any]) -> None:

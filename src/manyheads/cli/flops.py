@@ -1,4 +1,4 @@
-"""`manyheads flops`: what a recipe costs, by part."""
+"""`manyheads flops`: what a recipe or a model costs, by part."""
 
 import json
 from typing import Annotated, Any
@@ -11,8 +11,9 @@ from rich.table import Table
 from manyheads.cli.changes import parse_changes
 from manyheads.cli.options import Out, whole_number
 from manyheads.errors import OptionError
-from manyheads.models.cost import PARTS, Cost, transformer_cost
-from manyheads.recipe import load_recipe
+from manyheads.models.config import LanguageModelConfig, ParallelConfig, StackConfig, TransformerConfig
+from manyheads.models.cost import PARTS, Cost, encoder_cost, language_model_cost, parallel_cost, transformer_cost
+from manyheads.recipe import Recipe, change_recipe, load_recipe, recipe_names
 
 __all__ = ["flops"]
 
@@ -35,34 +36,65 @@ def flops(
     ```
     manyheads flops paper/base
     manyheads flops base --batch 64 --length 30 --set model.layers=12 --json
+    manyheads flops lm/small --length 256
+    manyheads flops de-en
     ```
+
+    Of an encoder alone, what is counted ends with the vectors of its tokens; of a model that writes all tokens at once, with the first
+    iteration.
 
     Parameters
     ----------
     recipe
-        A preset (`manyheads recipes` lists them) or a TOML file.
+        A preset (`manyheads recipes` lists them), a TOML file, a run folder or a bundled model.
     batch
-        Sentence pairs.
+        Sentence pairs, or texts.
     length
-        Source tokens in each.
+        Tokens in each; of a pair, source tokens.
     target_length
-        Target tokens in each, if not as many.
+        Target tokens of a pair, if not as many.
     set
         Change a key of the recipe; repeat it for more: --set model.width=256 --set model.layers=3.
     as_json
         One JSON object instead of a table.
     """
-    chosen = load_recipe(recipe, parse_changes(set))
-    if chosen.task != "translate":
-        raise OptionError(f"what is counted is an encoder-decoder, got {recipe}, whose task is {chosen.task!r}")
-    target = target_length or length
-    cost = transformer_cost(
-        chosen.transformer, chosen.data.vocabulary, batch=batch, source_length=length, target_length=target
-    )
+    chosen, words = find(recipe, parse_changes(set))
+    lengths, cost = count(chosen.model, words, batch, length, target_length)
     if as_json:
-        print(json.dumps(as_object(recipe, cost, batch, length, target)))  # noqa: T201
+        print(json.dumps(as_object(recipe, cost, batch, lengths)))  # noqa: T201
     else:
-        print_whole(as_table(recipe, chosen.data.vocabulary, cost, batch, length, target))
+        print_whole(as_table(title(recipe, words, batch, lengths), cost))
+
+
+def find(name: str, changes: dict[str, Any]) -> tuple[Recipe, tuple[int, int]]:
+    """A recipe, and how many pieces source and target have: as many as it asks for; of a model, as many as there are."""
+    if name.endswith(".toml") or name in recipe_names():
+        return with_pieces(load_recipe(name, changes))
+    from manyheads.modelfolder import bundled_models, is_folder, load_description
+
+    if not is_folder(name) and name not in bundled_models():
+        return with_pieces(load_recipe(name, changes))  # which says what a recipe may be
+    vocabulary, recipe = load_description(name)
+    return change_recipe(recipe.as_tables(), changes, name), vocabulary.sizes
+
+
+def with_pieces(recipe: Recipe) -> tuple[Recipe, tuple[int, int]]:
+    return recipe, (recipe.data.vocabulary, recipe.data.vocabulary)
+
+
+def count(
+    model: StackConfig, words: tuple[int, int], batch: int, length: int, target_length: int | None
+) -> tuple[dict[str, int], Cost]:
+    """The lengths by their names, and what they cost."""
+    if isinstance(model, TransformerConfig):
+        lengths = {"source_length": length, "target_length": target_length or length}
+        if isinstance(model, ParallelConfig):
+            return lengths, parallel_cost(model, words, batch=batch, **lengths)
+        return lengths, transformer_cost(model, words, batch=batch, **lengths)
+    if target_length is not None:
+        raise OptionError(f"--target-length is for pairs, got {target_length} for a model that reads texts")
+    cost = language_model_cost if isinstance(model, LanguageModelConfig) else encoder_cost
+    return {"length": length}, cost(model, words[0], batch=batch, length=length)  # type: ignore[arg-type]
 
 
 def print_whole(table: Table) -> None:
@@ -72,18 +104,24 @@ def print_whole(table: Table) -> None:
     console.print(table)
 
 
-def as_object(recipe: str, cost: Cost, batch: int, source: int, target: int) -> dict[str, Any]:
+def as_object(recipe: str, cost: Cost, batch: int, lengths: dict[str, int]) -> dict[str, Any]:
     counts = {"parameters": cost.parameters, "multiply_adds": cost.multiply_adds}
     parts = {
         name: {part.replace(" ", "_").replace("-", "_"): count[part] for part in PARTS} | {"total": count.total()}
         for name, count in counts.items()
     }
-    return {"recipe": recipe, "batch": batch, "source_length": source, "target_length": target, **parts}
+    return {"recipe": recipe, "batch": batch, **lengths, **parts}
 
 
-def as_table(recipe: str, words: int, cost: Cost, batch: int, source: int, target: int) -> Table:
+def title(recipe: str, words: tuple[int, int], batch: int, lengths: dict[str, int]) -> str:
+    tokens = " → ".join(map(str, lengths.values()))
+    pieces = " → ".join(f"{size:,}" for size in dict.fromkeys(words))
+    return f"{escape(recipe)}: {batch} × {f'({tokens})' if len(lengths) > 1 else tokens} tokens, vocabulary {pieces}"
+
+
+def as_table(title: str, cost: Cost) -> Table:
     table = Table(
-        title=f"{escape(recipe)}: {batch} × ({source} → {target}) tokens, vocabulary {words:,}",
+        title=title,
         caption="one forward pass, every score counted, masked or not;\na training step costs three; a multiply-add is 2 flops",
     )
     table.add_column("part")

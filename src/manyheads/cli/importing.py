@@ -6,7 +6,7 @@ __all__ = ["import_model"]
 
 
 def import_model(source: str, out: str, /) -> None:
-    """Make a model folder of a BERT or GPT-2 that Hugging Face's libraries have saved; a BERT also as sentence-transformers saves it.
+    """Make a model folder of a BERT, GPT-2 or Llama that Hugging Face's libraries have saved; a BERT also as sentence-transformers saves it.
 
     ```
     manyheads import all-MiniLM-L6-v2 runs/minilm

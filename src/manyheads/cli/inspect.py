@@ -37,16 +37,17 @@ def inspect(
     replay: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     term: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     view: str = "matrix",
-    attention: str = "cross",
+    attention: Annotated[str | None, Parameter(show_default=False)] = None,
     layer: Place = None,
     head: Place = None,
     pieces: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     part: Whole = 1,
+    tokens: Annotated[Whole | None, Parameter(show_default=False)] = None,
     beam: Beam = None,
     attribution: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     device: Device = "auto",
 ) -> None:
-    """Show what every head of a model did with a sentence: as a page, a picture, numbers, or here in the terminal.
+    """Show what every head of a model did with a text: as a page, a picture, numbers, or here in the terminal.
 
     ```
     manyheads inspect de-en --text "Ein Hund schläft."
@@ -55,14 +56,20 @@ def inspect(
     manyheads inspect de-en --text "Ein Hund schläft." --html both.html --compare-off cross:3:1
     manyheads inspect runs/mine --replay --html replay.html
     manyheads inspect de-en --data dev.tsv --html heads.html
+    manyheads inspect runs/minilm --text "A dog is asleep." --html look.html
+    manyheads inspect runs/gpt2 --text "Once upon a" --tokens 20 --html look.html
     ```
+
+    A model that translates is looked at while it does; an encoder alone, while it reads; a language model, while it goes on with the text. Reports on
+    heads, comparisons and replays are of models that translate.
 
     Parameters
     ----------
     text
         What the model reads; without it, a line of standard input, or the first pair of the data.
     target
-        What the model is made to write, and one that it is compared with; without it, what they write by themselves.
+        What the model is made to write, and one that it is compared with; without it, what they write by themselves. A language
+        model writes it right behind the text, as it is; without a text, it is a text that is only read.
     data
         Pairs to report on every head with: its role, and what is lost without it (translations are greedy, unless
         --beam says otherwise). A file (TSV, JSONL, TMX, PO), or a source file and a target file.
@@ -76,7 +83,8 @@ def inspect(
         The same, for print.
     as_json
         All weights: schema, source, target, translation, score, attention{encoder, decoder, cross} as lists of
-        [layer][head][query][key], and with --data the report on heads. A single dash is standard output.
+        [layer][head][query][key], as far as a model has them, and with --data the report on heads. A single dash is
+        standard output.
     compare
         A second model for the page, side by side with the first: a run, a bundled model, or a checkpoint of a run
         (RUN/checkpoints/step-N).
@@ -92,7 +100,7 @@ def inspect(
     view
         What a picture shows: matrix, map (every head) or lines; with --data, heads.
     attention
-        Of which attention a matrix or lines are: encoder, decoder or cross.
+        Of which attention a matrix or lines are: encoder, decoder or cross (default: cross, or the one that a model has).
     layer
         Counted from 0; by default the one that tells best which words belong together, or the last.
     head
@@ -101,6 +109,8 @@ def inspect(
         Show pieces instead of words.
     part
         A long text is read sentence by sentence; which of them.
+    tokens
+        How many a language model writes, always the likeliest (default: 12).
     attribution
         What a page has beside attention, several times if wanted: leave-one-out, integrated-gradients. It has
         gradient-x-input and value-zeroing where they take no time, or if they are asked for.
@@ -117,6 +127,8 @@ def inspect(
     if (limit is not None or view == "heads") and not data:
         asked = "--limit" if limit is not None else "--view heads"
         raise OptionError(f"a report on heads is of pairs of lines, got {asked} without --data", hint="--data dev.tsv")
+    from manyheads.generation.writer import Writer
+    from manyheads.inspection.api import Inspection
     from manyheads.inspection.api import inspect as inspect_text
     from manyheads.inspection.comparison import open_model
     from manyheads.inspection.plane import choose_plane
@@ -126,17 +138,20 @@ def inspect(
 
     if attribution and html is None:
         raise OptionError(f"an attribution is shown by a page, got --attribution {attribution[0]} without --html")
-    options: dict[str, Any] = {} if beam is None else {"beam": beam}
-    translator, report = open_model(model, device), None
+    options: dict[str, Any] = given(beam=beam, tokens=tokens)
+    subject, report = open_model(model, device), None
+    for name in given(data=data or None, replay=replay or None, compare=comparing or None):
+        check_translates(subject, name, model)
     if data:
-        report, pairs = report_on(translator, data, LIMIT if limit is None else limit, options)
-        text, target = (text, target) if text or replay else first_pair(translator, pairs, target)
-    text = text or ("" if replay else read_line())
-    found = inspect_text(translator, text, target, part=part, replay=replay, report=report, **options)
-    if found.parts > 1:
+        report, pairs = report_on(subject, data, LIMIT if limit is None else limit, options)
+        text, target = (text, target) if text or replay else first_pair(subject, pairs, target)
+    text = text or ("" if replay or (isinstance(subject, Writer) and target is not None) else read_line())
+    more = given(part=None if part == 1 else part, replay=replay or None, report=report)
+    found = inspect_text(subject, text, target, **options, **more)
+    if isinstance(found, Inspection) and found.parts > 1:
         print(f"the text is read in {found.parts} parts; this is part {part}: --part shows another", file=sys.stderr)  # noqa: T201
     if comparing and html is not None:
-        second = open_model(compare, device) if compare else translator
+        second = check_translates(open_model(compare, device), "compare", compare) if compare else subject
         options |= {"off": [Head(*one) for one in off], "part": 1 if compare_text else part}
         other = inspect_text(second, compare_text or text, target, **options)
         write(found.compare(other), html, "html", {})
@@ -152,9 +167,22 @@ def inspect(
         show_report(Out(), report)
     else:
         plane, console = choose_plane(found, **place), Out()
-        console.print(visible(found.source.text), markup=False)
-        console.print(visible(found.translation), markup=False)
+        for line in found.texts:
+            console.print(visible(line), markup=False)
         draw_plane(console, plane)
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """Those that were."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def check_translates(subject: Any, name: str, place: str) -> Any:
+    from manyheads.decoding.translator import Translator
+
+    if not isinstance(subject, Translator):
+        raise OptionError(f"--{name} is of models that translate, got {place}", hint="--text and --html show it, too")
+    return subject
 
 
 def read_head(text: str) -> tuple[str, int, int]:

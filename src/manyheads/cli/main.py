@@ -13,11 +13,13 @@ from cyclopts import App, CycloptsError
 from manyheads import __version__
 from manyheads.cli.align import align
 from manyheads.cli.average import average
+from manyheads.cli.classify import classify
 from manyheads.cli.compare import compare
 from manyheads.cli.data import app as data
 from manyheads.cli.demo import demo
 from manyheads.cli.embed import embed
 from manyheads.cli.evaluate import evaluate
+from manyheads.cli.export import export
 from manyheads.cli.flops import flops
 from manyheads.cli.generate import generate
 from manyheads.cli.importing import import_model
@@ -57,7 +59,9 @@ for verb in (
     data,
     average,
     embed,
+    classify,
     generate,
+    export,
     flops,
     recipes,
 ):
@@ -99,7 +103,8 @@ def run(arguments: list[str] | None) -> None:
         command = " ".join(["manyheads", *(error.command_chain or ())])
         fail(str(error), f"`{command} --help` shows what there is", 2)
     except ManyheadsError as error:
-        if error.said:
+        if error.said:  # by the first of several processes
+            sys.modules["manyheads.team"].let_the_first_speak()
             sys.exit(error.status)
         fail(error.message, error.hint, error.status)
     except BrokenPipeError:  # the reader of our output has left, `manyheads … | head -1`: nothing is wrong

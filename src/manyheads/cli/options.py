@@ -8,6 +8,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter, Token
 from rich.console import Console
 
+from manyheads.errors import OptionError
+
 __all__ = [
     "NOT_FINITE",
     "AlignHead",
@@ -16,7 +18,9 @@ __all__ = [
     "Device",
     "File",
     "Files",
+    "Iterations",
     "Json",
+    "Length",
     "LengthPenalty",
     "Model",
     "Others",
@@ -27,6 +31,7 @@ __all__ = [
     "TargetName",
     "Whole",
     "finite",
+    "length_options",
     "load_models",
     "say",
     "whole_number",
@@ -69,6 +74,16 @@ Beam = Annotated[
 LengthPenalty = Annotated[
     float | None, Parameter(help="The exponent α of the length penalty (default: what a model's recipe says).")
 ]
+Iterations = Annotated[
+    Whole | None,
+    Parameter(help="Of a model that writes all tokens at once: how often it fills in what it is not sure of."),
+]
+Length = Annotated[
+    str | None,
+    Parameter(
+        help="Of such a model: so many pieces (12), or times as many as it would write (with a point: 0.8).",
+    ),
+]
 SourceName = Annotated[
     str | None,
     Parameter(help="What the source is called in JSONL (a key), TMX and PO (a language); default: as the recipe says."),
@@ -103,10 +118,26 @@ def finite(number: float) -> float | None:
 def load_models(model: str, others: tuple[str, ...], device: str, precision: str) -> Any:
     """A translator; of several models, their ensemble."""
     from manyheads.decoding.ensemble import ensemble
-    from manyheads.decoding.translator import Translator
+    from manyheads.decoding.loading import load_translator
 
-    translators = [Translator.load(folder, device, precision) for folder in (model, *others)]
+    translators = [load_translator(folder, device, precision) for folder in (model, *others)]
     return ensemble(translators) if others else translators[0]
+
+
+def length_options(length: str | None) -> dict[str, float]:
+    """A whole number is one of pieces, one with a point a share."""
+    if length is None:
+        return {}
+    try:
+        found: dict[str, float] = {"stretch": float(length)} if "." in length else {"length": int(length)}
+        if not all(value > 0 for value in found.values()):
+            raise ValueError
+        return found
+    except ValueError:
+        raise OptionError(
+            f"--length must be a number of pieces, or a share with a point, above 0, got {length!r}",
+            hint="--length 12, --length 0.8",
+        ) from None
 
 
 def say(count: int, what: str) -> None:

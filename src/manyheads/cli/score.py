@@ -29,11 +29,11 @@ def score(
     as_json
         One JSON object a line: log_probability, tokens.
     """
-    from manyheads.decoding.translator import Translator
+    from manyheads.decoding.loading import load_translator
     from manyheads.evaluation.api import score as score_pairs
 
     truncated = 0
-    for one in score_pairs(Translator.load(model, device, "fp32").naming(source, target), data):
+    for one in score_pairs(load_translator(model, device, "fp32").naming(source, target), data):
         truncated += one.truncated
         if as_json:
             print(json.dumps({"log_probability": finite(one.log_probability), "tokens": one.tokens}))  # noqa: T201

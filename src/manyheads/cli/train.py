@@ -26,12 +26,14 @@ def train(
     on_save_error: Literal["stop", "warn"] = "stop",
     device: Device = "auto",
 ) -> None:
-    """Train a model on pairs of lines; its folder then works with `translate`, `evaluate` and `score`.
+    """Train a model on pairs of lines; its folder then works with `translate`, `evaluate` and `score`. (Recipes that begin with lm/ and bert/ are
+    for texts, classify/ for labelled ones, embed/ for texts that mean the same, parallel/ for pairs.)
 
     ```
     manyheads train --train pairs.tsv --out runs/first
     manyheads train small --train train.de train.en --dev dev.de dev.en --out runs/de-en --set train.epochs=20
     manyheads train --from runs/de-en --train manuals.tsv --out runs/manuals
+    manyheads train classify/finetune --from runs/minilm --train labelled.tsv --out runs/mood
     ```
 
     Parameters

@@ -15,13 +15,16 @@ from manyheads.cli.options import (
     Beam,
     Device,
     File,
+    Iterations,
     Json,
+    Length,
     LengthPenalty,
     Model,
     Others,
     Precision,
     Whole,
     finite,
+    length_options,
     load_models,
     say,
 )
@@ -61,6 +64,8 @@ def translate(
     others: Others = (),
     align: Switch = False,
     align_head: AlignHead = None,
+    iterations: Iterations = None,
+    length: Length = None,
     batch: Whole = 64,
     control: Control = NO_CONTROL,
     as_json: Json = False,
@@ -104,7 +109,7 @@ def translate(
     """
     options = {
         "beam": beam, "length_penalty": length_penalty, "n_best": n_best, "sample": sample or mbr is not None,
-        "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "batch": batch, **search_options(control),
+        "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "batch": batch, "iterations": iterations, **length_options(length), **search_options(control),
     }  # fmt: skip
     if input == control.prefixes == "-":
         raise OptionError("standard input is read once, got - as --input and as --prefixes")
@@ -139,7 +144,7 @@ def run(
                 write(as_text(number, line, search.outputs))
             odd.update(oddities(line))
     for name, what in ODD.items():
-        say(odd[name], what)
+        say(odd[name], what if translator.model.config.causal else what.partition(" (")[0])
 
 
 def oddities(line: Any) -> list[str]:

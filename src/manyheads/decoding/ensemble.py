@@ -32,6 +32,8 @@ def ensemble(translators: Sequence["Translator"]) -> "Translator":
     for one in translators:
         if isinstance(one.model, Ensemble):
             raise OptionError("an ensemble is made of single models, got one of ensembles")
+        if not one.model.config.causal:
+            raise OptionError("models of an ensemble write token by token, got one that writes all at once")
     check_targets([one.vocabulary.target for one in translators])
     models, sources = [one.single for one in translators], [one.vocabulary.source for one in translators]
     check_sources(models, sources)

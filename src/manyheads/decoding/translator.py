@@ -17,6 +17,7 @@ from typing import overload
 
 from manyheads.decoding.aligned import with_alignments
 from manyheads.decoding.alignment import align_ids
+from manyheads.decoding.at_once import AtOnce
 from manyheads.decoding.batching import CHUNK, CHUNK_CHARACTERS, blocks, checked_text
 from manyheads.decoding.control import blocks_with_wishes, make_script, unmet, wishes_of_parts
 from manyheads.decoding.ensemble import Ensemble
@@ -70,7 +71,7 @@ class Translator(TextModel):
         if source is None and target is None:
             return self
         data = replace(self.recipe.data, source=source, target=target)
-        return Translator(self.model, self.vocabulary, replace(self.recipe, data=data), self.folder)
+        return type(self)(self.model, self.vocabulary, replace(self.recipe, data=data), self.folder)
 
     def save(self, folder: str | Path, store: str = "fp32") -> None:
         """To a folder of its own, for others. As "fp16" or "int8" it takes a half or a quarter of the room.
@@ -108,6 +109,10 @@ class Translator(TextModel):
         """How the recipe says to search, with options changed. If none says otherwise, the beam fits what is asked for."""
         known = {field.name for field in fields(Search)}
         for name in sorted(options.keys() - known):
+            if name in {field.name for field in fields(AtOnce)}:
+                raise OptionError(
+                    f"{name} is for models that write all tokens at once, got {options[name]} for one that writes token by token"
+                )
             raise OptionError(f"{name!r} is no option of a search", hint=did_you_mean(name, sorted(known)))
         decode, n_best = self.recipe.decode, options.get("n_best")
         beam = 1 if options.get("sample") else max(decode.beam, n_best if isinstance(n_best, int) else 1)
@@ -150,7 +155,7 @@ class Translator(TextModel):
         numbers = [first + n + (part << 40) for n, line in enumerate(parts) for part in range(len(line))]
         asked = [self.wishes_of_parts(line, wish) for line, wish in zip(parts, wishes, strict=True)]
         scripts = [self.script(ids, wish, search) for ids, wish in zip(sources, chain(*asked), strict=True)]
-        found = iter(search_all(self.model, sources, numbers, scripts, search, self.longest))
+        found = iter(self.find(sources, numbers, scripts, search))
         by_line = [list(islice(found, len(line))) for line in parts]
         decode = self.vocabulary.target.decode
         joined = [as_translation(hypotheses, search.outputs, decode) for hypotheses in by_line]
@@ -158,6 +163,12 @@ class Translator(TextModel):
             self.with_unmet(*line) if any(line[1]) else line[0] for line in zip(joined, asked, by_line, strict=True)
         ]
         return with_alignments(self, lines, parts, by_line, told, align) if align else told
+
+    def find(
+        self, sources: Sequence[list[int]], numbers: Sequence[int], scripts: Sequence[Script | None], search: Search
+    ) -> list[list[Hypothesis]]:
+        """Of every source its hypotheses, the best first."""
+        return search_all(self.model, sources, numbers, scripts, search, self.longest)
 
     # ── wishes ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

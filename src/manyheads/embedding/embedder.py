@@ -17,21 +17,18 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from manyheads.decoding.batching import CHUNK, CHUNK_CHARACTERS, blocks, pad
+from manyheads.decoding.batching import CHUNK, CHUNK_CHARACTERS, blocks
 from manyheads.decoding.rounding import load_rounded
+from manyheads.embedding.reading import batches_of_rows, lay_out
 from manyheads.errors import OptionError, brief
-from manyheads.modelfolder import load_encoder
+from manyheads.modelfolder import find_model, load_encoder
 from manyheads.models.encoder import TextEncoder
-from manyheads.nn import Padded
 from manyheads.nn.pooling import POOLINGS
 from manyheads.recipe import EmbedConfig
-from manyheads.text.foreign import frame_of
+from manyheads.text.joined import Frame
 from manyheads.text.tokenizer import Tokenizer
 
 __all__ = ["Embedded", "Embedder"]
-
-TOKENS_AT_ONCE, TOKENS_ON_A_GPU = 2_048, 65_536
-"""Padding included. On a CPU more than fits into its caches is no faster."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,19 +54,19 @@ class Embedded:
 class Embedder:
     """An encoder with its tokenizer, and how tokens become one vector."""
 
-    def __init__(self, model: TextEncoder, tokenizer: Tokenizer, config: EmbedConfig) -> None:
-        self.model, self.tokenizer, self.config = model.eval(), tokenizer, config
+    def __init__(
+        self, model: TextEncoder, tokenizer: Tokenizer, config: EmbedConfig, folder: Path | None = None
+    ) -> None:
+        """`folder` is where it comes from, if it does."""
+        self.model, self.tokenizer, self.config, self.folder = model.eval(), tokenizer, config, folder
         self.pool = POOLINGS[config.pooling]
-        self.begin, self.end = frame_of(tokenizer)
-        self.most = config.max_length - len(self.begin) - len(self.end)
-        if self.most < 1:
-            raise OptionError(f"embed.max_length must leave room between begin and end, got {config.max_length}")
+        self.frame = Frame.of(tokenizer, config.max_length)
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto", precision: str = "auto") -> "Embedder":
         """From a model folder. precision   "fp32", "bf16" or "fp16" ("auto": fp16 on a GPU, fp32 elsewhere)"""
         model, vocabulary, recipe = load_rounded(load_encoder, folder, device, precision)
-        return cls(model, vocabulary.source, recipe.embed)
+        return cls(model, vocabulary.source, recipe.embed, find_model(folder).absolute())
 
     def __call__(self, texts: str | Sequence[str]) -> Float[np.ndarray, "N D"]:
         """A row for each text; of one text, a row alone."""
@@ -87,30 +84,17 @@ class Embedder:
 
     def embed_block(self, texts: list[str]) -> list[Embedded]:
         pieces = self.tokenizer.encode(texts)
-        rows = [[*self.begin, *ids[: self.most], *self.end] for ids in pieces]
+        rows = [self.frame.around(ids) for ids in pieces]
         vectors = np.zeros((len(rows), self.model.config.width), np.float32)
-        for numbers in self.batches(rows):
+        for numbers in batches_of_rows(rows, self.model.words.weight.device):
             vectors[numbers] = self.vectors([rows[n] for n in numbers]).float().cpu().numpy()
         return [
-            Embedded(text, vector, len(row), len(ids) > self.most)
+            Embedded(text, vector, len(row), len(ids) > self.frame.most)
             for text, vector, row, ids in zip(texts, vectors, rows, pieces, strict=True)
         ]
 
-    def batches(self, rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-        """Numbers of rows of about one length, the longest first: what does not fit in memory is known at once."""
-        order = sorted((n for n in range(len(rows)) if rows[n]), key=lambda n: -len(rows[n]))
-        room, start = TOKENS_AT_ONCE if self.model.words.weight.device.type == "cpu" else TOKENS_ON_A_GPU, 0
-        while start < len(order):
-            count = max(1, room // len(rows[order[start]]))
-            yield order[start : start + count]
-            start += count
-
     @torch.inference_mode()
     def vectors(self, rows: list[list[int]]) -> Float[Tensor, "B D"]:
-        device = self.model.words.weight.device
-        lengths = [len(row) for row in rows]
-        ids = pad(rows).to(device)
-        # Where nothing is padded there is nothing to mask, which is faster.
-        layout = Padded.like(ids) if min(lengths) == max(lengths) else Padded.from_lengths(lengths, device)
+        ids, layout = lay_out(rows, self.model.words.weight.device)
         vectors = self.pool(self.model(ids, layout), layout)
         return F.normalize(vectors.float(), dim=-1) if self.config.normalise else vectors

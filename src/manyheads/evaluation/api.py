@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from manyheads.decoding.every_pair import of_every_pair
+from manyheads.decoding.loading import translator_of
 from manyheads.decoding.translation import ForcedScore
 from manyheads.decoding.translator import Translator
 from manyheads.evaluation.rates import mean_loss, perplexity
@@ -23,7 +24,7 @@ def evaluate(
     Options are those of `Search`: beam, length_penalty, … A figure is not to depend on the device: unless `precision` says
     otherwise it is that of full precision. (A Translator has a precision of its own.)
     """
-    translator = Translator.of(model, device, precision)
+    translator = translator_of(model, device, precision)
     counts = Counts()
     pairs = read_dev(check_paths(data, "--data", translator.recipe.data.reading), counts)
     began = time.monotonic()
@@ -42,5 +43,5 @@ NO_SCORE = ForcedScore(float("nan"), 0, truncated=True)
 
 def score(model: str | Path | Translator, data: Paths, *, device: str = "auto") -> Iterator[ForcedScore]:
     """log P(target | source) of every pair of `data`, in order; a blank target is as likely as an end at the start."""
-    translator = Translator.of(model, device, "fp32")
+    translator = translator_of(model, device, "fp32")
     yield from of_every_pair(translator, data, translator.score, NO_SCORE)

@@ -17,6 +17,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 
+from manyheads.decoding.loading import translator_of
 from manyheads.decoding.translator import Translator
 from manyheads.errors import OptionError, choose
 from manyheads.evaluation.errorrate import ErrorRate
@@ -89,7 +90,7 @@ def compare(
         raise OptionError(f"a comparison is of two models or more, got {len(models)}")
     outputs, kinds, precisions, broken, counts, pairs, reading = {}, set(), [], [], Counts(), [], None
     for number, model in enumerate(models, 1):  # one after the other: only one of them is in memory
-        translator = Translator.of(model, device, precision).naming(source, target)
+        translator = translator_of(model, device, precision).naming(source, target)
         if reading is None:
             reading = translator.recipe.data.reading
             pairs = read_dev(check_paths(data, "--data", reading), counts)

@@ -7,7 +7,7 @@ from manyheads.evaluation.rates import mean_loss, perplexity
 from manyheads.generation.scoring import bits_per_byte
 from manyheads.generation.writer import Writer
 from manyheads.machine import precision_of
-from manyheads.text.corpus import Counts, Paths, ReadOptions, check_paths
+from manyheads.text.corpus import Counts, Paths, check_paths
 from manyheads.text.parallel import read_dev
 
 __all__ = ["evaluate_texts"]
@@ -16,7 +16,7 @@ __all__ = ["evaluate_texts"]
 def evaluate_texts(writer: Writer, data: Paths) -> dict[str, Any]:
     """Of files with a text a line: perplexity per piece, bits per byte, and what was met."""
     counts, began = Counts(), time.monotonic()
-    texts = [text for text, _ in read_dev(check_paths(data, "--data", ReadOptions(texts=True)), counts)]
+    texts = [text for text, _ in read_dev(check_paths(data, "--data", writer.reading), counts)]
     scores = list(writer.score(texts))
     loss = mean_loss(scores)
     return {

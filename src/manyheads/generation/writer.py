@@ -20,9 +20,10 @@ from manyheads.decoding.greedy import Choose, Sampler, likeliest
 from manyheads.decoding.rounding import load_rounded
 from manyheads.errors import InputError, OptionError, brief, did_you_mean
 from manyheads.generation.scoring import TextScore
-from manyheads.modelfolder import load_language_model
+from manyheads.modelfolder import find_model, load_language_model
 from manyheads.models.language_model import LanguageModel
 from manyheads.recipe import GenerateConfig
+from manyheads.text.corpus import TEXTS, ReadOptions
 from manyheads.text.foreign import ForeignPieces, frame_of
 from manyheads.text.tokenizer import BEGIN, PADDING, Tokenizer
 
@@ -55,18 +56,29 @@ class Token:
 class Writer:
     """A language model with its tokenizer, and how to draw."""
 
-    def __init__(self, model: LanguageModel, tokenizer: Tokenizer, config: GenerateConfig) -> None:
-        self.model, self.tokenizer, self.config = model.eval(), tokenizer, config
+    def __init__(
+        self,
+        model: LanguageModel,
+        tokenizer: Tokenizer,
+        config: GenerateConfig,
+        folder: Path | None = None,
+        reading: ReadOptions = TEXTS,
+    ) -> None:
+        """`folder` is where it comes from, if it does; `reading` how it reads files."""
+        self.reading = reading
+        self.model, self.tokenizer, self.config, self.folder = model.eval(), tokenizer, config, folder
         self.begin, self.end = frame_of(tokenizer)
         foreign = tokenizer.specials if isinstance(tokenizer, ForeignPieces) else None
-        self.bare = foreign is not None  # GPT-2's prompts stand in the middle of a text
+        # GPT-2's prompts stand in the middle of a text; a Llama's tokenizer puts its token before them.
+        self.bare = isinstance(tokenizer, ForeignPieces) and not tokenizer.around("a")[0]
         self.never = sorted(({PADDING, BEGIN} if foreign is None else foreign) - set(self.end))
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto", precision: str = "auto") -> "Writer":
         """From a model folder. precision   "fp32", "bf16" or "fp16" ("auto": fp16 on a GPU, fp32 elsewhere)"""
         model, vocabulary, recipe = load_rounded(load_language_model, folder, device, precision)
-        return cls(model, vocabulary.source, recipe.generate)
+        reading = replace(recipe.data.reading, texts=True)
+        return cls(model, vocabulary.source, recipe.generate, find_model(folder).absolute(), reading)
 
     def __call__(self, prompt: str, *, seed: int = 1, **options: float) -> str:
         """What comes after a text. Options are those of [generate]: tokens, temperature, top_k, top_p."""

@@ -5,24 +5,30 @@
     found.target                    (T, T): … and to each target piece that it has read
     found.agreement["source"]       how far each head of each layer agrees with it, in rank correlation
 
+A language model has no source. An encoder alone writes nothing: of it, value-zeroing tells what each row of it owes to the others.
+
 T rows · S source pieces
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from jaxtyping import Float
+from torch import Tensor
 
-from manyheads.errors import choose
+from manyheads.errors import OptionError, choose
 from manyheads.inspection.agreement import agreement
-from manyheads.inspection.api import Inspection
-from manyheads.inspection.vectors import Pair, Sides, gradient_x_input, integrated_gradients, leave_one_out
-from manyheads.inspection.zeroing import value_zeroing
+from manyheads.inspection.inspected import Inspected, Written
+from manyheads.inspection.vectors import LoneText, Pair, Sides, gradient_x_input, integrated_gradients, leave_one_out
+from manyheads.inspection.zeroing import value_zeroing, value_zeroing_alone
+from manyheads.models.encoder import TextEncoder
+from manyheads.models.language_model import LanguageModel
+from manyheads.models.transformer import Transformer
 
-__all__ = ["CHEAP", "METHODS", "Attribution", "attribute"]
+__all__ = ["CHEAP", "METHODS", "Attribution", "attribute", "methods_of"]
 
 CHEAP = ("gradient-x-input", "value-zeroing")
 """What a page on its own is given without being asked: some tenths of a second."""
@@ -32,24 +38,31 @@ DIGITS = 6
 @dataclass(frozen=True, eq=False)
 class Attribution:
     """
+    owed        to "source" and "target", as far as there are such: (rows, pieces)
     signed      more of it may be for or against what was written, in nats; else rows are shares of 1
     whole       what all vectors change in all, of each row; and how much the sums miss of it at most (integrated gradients)
-    agreement   of "source" and "target", for each layer: the mean of its heads, then each head
+    agreement   of the same sides, for each layer: the mean of its heads, then each head
     """
 
     method: str
-    source: Float[np.ndarray, "T S"]
-    target: Float[np.ndarray, "T T"]
+    owed: Mapping[str, Float[np.ndarray, "T n"]]
     signed: bool
     whole: list[float] | None
     gap: float | None
     agreement: Mapping[str, list[list[float | None]]]
 
+    @property
+    def source(self) -> Float[np.ndarray, "T S"]:
+        return self.owed["source"]
+
+    @property
+    def target(self) -> Float[np.ndarray, "T T"]:
+        return self.owed["target"]
+
     def as_json(self) -> dict[str, Any]:
         return {
             "method": self.method,
-            "source": rounded(self.source),
-            "target": rounded(self.target),
+            **{side: rounded(values) for side, values in self.owed.items()},
             "signed": self.signed,
             "whole": self.whole,
             "gap": self.gap,
@@ -61,7 +74,7 @@ def rounded(values: Float[np.ndarray, "T n"]) -> list[list[float]]:
     return [[float(f"{value:.{DIGITS}g}") for value in row] for row in values.tolist()]
 
 
-Found = tuple[Sides, bool, list[float] | None, float | None]
+Found = tuple[Sides | tuple[Tensor], bool, list[float] | None, float | None]
 """(numbers, signed?, whole, gap)"""
 
 
@@ -78,25 +91,46 @@ METHODS: dict[str, Callable[[Pair], Found]] = {
 }
 
 
-def attribute(inspection: Inspection, method: str) -> Attribution:
+def attribute(inspection: Inspected, method: str) -> Attribution:
     """The heads that the inspection went without stay off."""
-    chosen, model = choose("attribution", method, METHODS), inspection.translator.single
-    device = model.words.weight.device
-    source, target = (
-        torch.tensor([piece.id for piece in side.pieces], device=device)
-        for side in (inspection.source, inspection.target)
-    )
+    chosen = choose("attribution", method, METHODS)
+    if method not in methods_of(inspection):
+        raise OptionError(
+            f"{method} asks what was written, got a model that writes nothing", hint=" or ".join(methods_of(inspection))
+        )
     with inspection.without():
-        sides, signed, whole, gap = chosen(Pair(model, source, target[:-1], target[1:]))
-    found = {name: one.double().cpu().numpy() for name, one in zip(("source", "target"), sides, strict=True)}
-    agreed = {
-        "source": agreements(inspection, "cross", found["source"]),
-        "target": agreements(inspection, "decoder", found["target"]),
-    }
-    return Attribution(method, found["source"], found["target"], signed, whole, gap, agreed)
+        sides, signed, whole, gap = (
+            chosen(passage_of(inspection)) if isinstance(inspection, Written) else owed_in_encoder(inspection)
+        )
+    named = zip(("source", "target"), sides, strict=False)
+    found = {name: one.double().cpu().numpy() for name, one in named if name in inspection.sides}
+    agreed = {side: agreements(inspection, side, values) for side, values in found.items()}
+    return Attribution(method, found, signed, whole, gap, agreed)
 
 
-def agreements(inspection: Inspection, kind: str, values: Float[np.ndarray, "T n"]) -> list[list[float | None]]:
+def methods_of(inspection: Inspected) -> list[str]:
+    return list(METHODS) if isinstance(inspection, Written) else ["value-zeroing"]
+
+
+def passage_of(inspection: Written) -> Pair:
+    model = inspection.model
+    source, target = (
+        torch.tensor(inspection.ids(side), dtype=torch.long, device=model.words.weight.device)
+        for side in ("source", "target")
+    )
+    make = LoneText if isinstance(model, LanguageModel) else Pair
+    return make(cast(Transformer | LanguageModel, model), source, target[:-1], target[1:])
+
+
+def owed_in_encoder(inspection: Inspected) -> Found:
+    model = cast(TextEncoder, inspection.model)
+    source = torch.tensor(inspection.ids("source"), device=model.words.weight.device)
+    return (value_zeroing_alone(model, source),), False, None, None
+
+
+def agreements(inspection: Inspected, side: str, values: Float[np.ndarray, "T n"]) -> list[list[float | None]]:
+    """With the attention that looks at that side from the last stack."""
+    kind = "decoder" if side == "target" else "cross" if "cross" in inspection.attention else "encoder"
     seen = np.tri(*values.shape, dtype=bool) if kind == "decoder" else np.ones(values.shape, bool)
     layers = [weights.double().cpu().numpy() for weights in inspection.attention[kind]]
     return [[agreement(values, plane, seen) for plane in (layer.mean(0), *layer)] for layer in layers]

@@ -6,6 +6,14 @@
     header["planes"]["replay/cross/2"]    what heads did while the model was trained, see replay.py
     header["planes"]["flow/source"]       how each vector goes through the model, by the parts that header["flow"] names (flow.py)
 
+What a model has not got is left out of the header: an encoder alone has a "source" and no "target" (and neither steps nor a lens: it writes
+nothing), a language model a "target" and no "source", of which the first header["given"] pieces were given to it; and of layers, heads, bounds and
+planes each has those of its own kind of attention. The JSON of `as_json` follows the same rule:
+
+    schema, source, target, translation, score, log_probability, forced, steps, attention{encoder, decoder, cross}      an encoder-decoder
+    schema, source, attention{encoder}                                                                                  an encoder alone
+    schema, target, continuation, given, score, log_probability, forced, steps, attention{decoder}                      a language model
+
 Weights are 16-bit floats: those of a row still add up to 1 ± 0.001, where 8 bits could be off by 0.07. What they were made of
 is 32 bits, so that products of it come out as the model's own. What would make the page larger than `most` bytes is left
 out, coarse things last, and the header says what is missing.
@@ -20,15 +28,17 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from manyheads.inspection.api import SCHEMA, Inspection
 from manyheads.inspection.flow import flow
 from manyheads.inspection.hypotheses import looks_of, search_of
+from manyheads.inspection.inspected import SCHEMA, Inspected, Written
 from manyheads.inspection.lens import read_layers
 from manyheads.inspection.replay import replay_header, replay_planes
 from manyheads.inspection.spelling import read_spelling
 from manyheads.inspection.summaries import summaries
-from manyheads.inspection.trace import KINDS, Attended
+from manyheads.inspection.trace import Attended
+from manyheads.inspection.translated import Inspection
 from manyheads.modelfolder import MODEL, TOKENIZER
+from manyheads.models.encoder import TextEncoder
 from manyheads.nn.scores import DotProduct
 from manyheads.storage import read_manifest
 
@@ -61,60 +71,64 @@ class Bundle:
     planes: Planes
 
 
-def make_bundle(inspection: Inspection, most: int = LARGEST, *, inside: bool = True) -> Bundle:
+def make_bundle(inspection: Inspected, most: int = LARGEST, *, inside: bool = True) -> Bundle:
     """Without what is `inside` the weights, if nobody will look at that."""
     planes, blocks, left_out = fit(inspection, most, inside)
-    searched = search_of(inspection)
-    if searched is not None:
+    if isinstance(inspection, Inspection) and inspection.beam:
         planes["search"] = looks_of(inspection)
     walk, told = walked(inspection) if inside else ({}, None)
     if size(planes) + size(walk) <= most:
         planes |= walk
     else:
         told, left_out = None, [*left_out, "the walk through the model: the page would be too large"]
-    replay, told_of_replay = inspection.replay, None
-    if replay is not None and inside:
-        planes |= replay_planes(replay, most // 2)
-        told_of_replay = replay_header(replay, inspection.translator.vocabulary.target, most // 2)
+    more, replayed = of_translation(inspection, most, inside) if isinstance(inspection, Inspection) else ({}, {})
+    planes |= replayed
     stored = {
         name: {"type": TYPES[plane.dtype.name], "shape": plane.shape, "block": blocks.get(name, 1)}
         for name, plane in planes.items()
     }
-    reading = inspection.reading
     header = {
         "schema": SCHEMA,
         "model": describe(inspection),
-        "source": asdict(inspection.source),
-        "target": asdict(inspection.target),
-        "translation": inspection.translation,
-        "score": inspection.score,
-        "log_probability": inspection.log_probability,
-        "forced": inspection.forced,
-        "part": inspection.part,
-        "parts": inspection.parts,
+        **{name: asdict(side) for name, side in inspection.sides.items()},
+        **inspection.told(),
+        **more,
         "off": inspection.off,
         "means": inspection.off_means(),
-        "reading": None if reading is None else asdict(reading),
-        "search": searched,
-        "steps": [asdict(choice) for choice in inspection.choices],
         "spelling": read_spelling(inspection),
-        "lens": read_layers(inspection),
+        **({"lens": read_layers(inspection)} if isinstance(inspection, Written) else {}),
         "heads": summaries(inspection),
         "flow": told,
-        "replay": told_of_replay,
-        "report": inspection.report and inspection.report.as_json(),
         "planes": stored,
         "left_out": left_out,
     }
     return Bundle(header, planes)
 
 
-def describe(inspection: Inspection) -> dict[str, Any]:
+def of_translation(inspection: Inspection, most: int, inside: bool) -> tuple[dict[str, Any], Planes]:
+    """What only an encoder-decoder has: parts, a search, a report, and a training that was watched, with its planes."""
+    reading, replay = inspection.reading, inspection.replay if inside else None
+    told = {
+        "part": inspection.part,
+        "parts": inspection.parts,
+        "reading": None if reading is None else asdict(reading),
+        "search": search_of(inspection),
+        "replay": replay and replay_header(replay, inspection.tokenizers["target"], most // 2),
+        "report": inspection.report and inspection.report.as_json(),
+    }
+    return told, {} if replay is None else replay_planes(replay, most // 2)
+
+
+def describe(inspection: Inspected) -> dict[str, Any]:
     """Which model it is, and what the numbers of a head mean."""
-    folder, model = inspection.translator.folder, inspection.translator.single
+    folder, model, layers = inspection.folder, inspection.model, inspection.trace.layers
     config = model.config
-    score = inspection.trace.cross[0].attention.score
+    *_, last = layers.values()
+    score = last[0].attention.score
     sums = read_manifest(folder) if folder else {}
+    words = {"source": len(model.words.weight)}
+    if not isinstance(model, TextEncoder):
+        words["target"] = len(model.output_words)
     return {
         "name": folder.name if folder else "",
         "weights": sums[MODEL][0]["sha256"] if MODEL in sums else None,
@@ -122,21 +136,20 @@ def describe(inspection: Inspection) -> dict[str, Any]:
         "width": config.width,
         "heads": config.heads,
         "kv_heads": config.kv_heads or config.heads,
-        "layers": {"encoder": config.layers, "decoder": config.depth, "cross": config.depth},
-        "options": {name: getattr(config, name) for name in OPTIONS} | {"head_width": config.head_width},
-        "words": {"source": len(model.words.weight), "target": len(model.output_words)},
-        "bounds": {kind: getattr(inspection.trace, kind)[0].attention.bounds for kind in KINDS},
+        "layers": {kind: len(found) for kind, found in layers.items()},
+        "options": {name: getattr(config, name) for name in OPTIONS if hasattr(config, name)}
+        | {"head_width": config.head_width},
+        "words": {side: words[side] for side in inspection.sides},
+        "bounds": {kind: found[0].attention.bounds for kind, found in layers.items()},
         "scale": score.scale or config.head_width**-0.5 if isinstance(score, DotProduct) else None,
     }
 
 
-def walked(inspection: Inspection) -> tuple[Planes, dict[str, Any]]:
-    """The walk through the model as two planes, (parts, tokens, 1 + CELLS), and the names of their parts."""
-    model = inspection.translator.single
-    source, target = ([piece.id for piece in side.pieces] for side in (inspection.source, inspection.target))
+def walked(inspection: Inspected) -> tuple[Planes, dict[str, Any]]:
+    """The walk through the model as planes, (parts, tokens, 1 + CELLS), one for each side, and the names of their parts."""
     with inspection.without():
-        found = flow(model, source, target[:-1])
-    sides = {"source": found.source, "target": found.target}
+        found = flow(inspection.model, *inspection.read_ids())
+    sides = {side: getattr(found, side) for side in inspection.sides}
     planes = {f"flow/{side}": np.stack(list(parts.values())) for side, parts in sides.items()}
     return planes, {side: list(parts) for side, parts in sides.items()} | {"log_sums": found.log_sums}
 
@@ -144,13 +157,14 @@ def walked(inspection: Inspection) -> tuple[Planes, dict[str, Any]]:
 # ── planes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def fit(inspection: Inspection, most: int, with_inside: bool) -> tuple[Planes, dict[str, int], list[str]]:
+def fit(inspection: Inspected, most: int, with_inside: bool) -> tuple[Planes, dict[str, int], list[str]]:
     """(planes, the size of blocks where they are coarse, what was left out), as much as there is room for."""
     weights = dict(weight_planes(inspection))
     inside = dict(inside_planes(inspection)) if with_inside else {}
     if size(weights) + size(inside) <= most:
         return weights | inside, {}, []
-    chosen = f"cross/{inspection.reading.layer if inspection.reading else len(inspection.trace.cross) - 1}"
+    *_, (kind, found) = inspection.trace.layers.items()
+    chosen = f"{kind}/{inspection.reading.layer if inspection.reading else len(found) - 1}"
     some = {name: plane for name, plane in inside.items() if name.startswith(f"{chosen}/")}
     left_out = [f"queries, keys and values of all layers but {chosen.replace('/', ' ')}: the page would be too large"]
     if size(weights) + size(some) <= most:
@@ -171,21 +185,21 @@ def size(planes: Planes) -> int:
     return sum(plane.nbytes for plane in planes.values())
 
 
-def weight_planes(inspection: Inspection) -> Iterator[tuple[str, np.ndarray]]:
+def weight_planes(inspection: Inspected) -> Iterator[tuple[str, np.ndarray]]:
     for name, attended in layers(inspection):
         yield name, as_numpy(attended.weights, "float16")
 
 
-def inside_planes(inspection: Inspection) -> Iterator[tuple[str, np.ndarray]]:
+def inside_planes(inspection: Inspected) -> Iterator[tuple[str, np.ndarray]]:
     for name, attended in layers(inspection):
         inside = attended.inside()
         for part in ("q", "k", "v", "scores"):
             yield f"{name}/{part}", as_numpy(getattr(inside, part), "float32")
 
 
-def layers(inspection: Inspection) -> Iterator[tuple[str, Attended]]:
-    for kind in KINDS:
-        for number, attended in enumerate(getattr(inspection.trace, kind)):
+def layers(inspection: Inspected) -> Iterator[tuple[str, Attended]]:
+    for kind, found in inspection.trace.layers.items():
+        for number, attended in enumerate(found):
             yield f"{kind}/{number}", attended
 
 

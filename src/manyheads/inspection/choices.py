@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from manyheads.inspection.sides import NAMES
+from manyheads.inspection.sides import name_pieces
 from manyheads.text.tokenizer import Tokenizer
 
-__all__ = ["Candidate", "Choice", "name_pieces", "read_choices"]
+__all__ = ["Candidate", "Choice", "read_choices"]
 
 CANDIDATES = 10
 BROKEN = "\ufffd"
@@ -55,11 +55,6 @@ def read_choices(tokenizer: Tokenizer, logits: Float[Tensor, "T W"], written: Se
         rank = int((log_p[row] > its_own).sum())
         found.append(Choice(float(its_own), rank, entropies[row], candidates))
     return found
-
-
-def name_pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """What each id is called on the page."""
-    return [NAMES.get(i, text) for i, text in zip(ids, tokenizer.pieces(ids), strict=True)]
 
 
 def added(tokenizer: Tokenizer, written: Sequence[int], piece: int) -> str | None:

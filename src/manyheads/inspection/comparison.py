@@ -18,8 +18,9 @@ from torch import Tensor
 
 from manyheads.decoding.translator import Translator
 from manyheads.errors import InputError, OptionError
-from manyheads.inspection.api import Inspection
+from manyheads.inspection.api import Subject, load_subject
 from manyheads.inspection.bundle import LARGEST, Bundle, make_bundle
+from manyheads.inspection.translated import Inspection
 from manyheads.storage import replace_file
 
 __all__ = ["Comparison", "open_model", "second_bundle"]
@@ -78,13 +79,15 @@ def second_bundle(inspection: Inspection) -> Bundle:
     return make_bundle(inspection, LARGEST // 2, inside=False)
 
 
-def open_model(place: str, device: str) -> Translator:
+def open_model(place: str, device: str) -> Subject:
     """A run folder, a bundled model, or a checkpoint of a run: runs/mine/checkpoints/step-100."""
     path = Path(place)
     if path.parent.name != "checkpoints" or not path.is_dir():
-        return Translator.load(place, device, "fp32")
+        return load_subject(place, device)
     from manyheads.training.soup import checkpoint_weights
 
-    run = Translator.load(path.parent.parent, device, "fp32")
-    run.single.load_state_dict(checkpoint_weights(path, run.single))
-    return Translator(run.single, run.vocabulary, run.recipe, path.absolute())
+    run = load_subject(path.parent.parent, device)
+    model = run.single if isinstance(run, Translator) else run.model
+    model.load_state_dict(checkpoint_weights(path, model))
+    run.folder = path.absolute()
+    return run

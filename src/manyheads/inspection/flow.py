@@ -3,7 +3,13 @@
     found = flow(model, source, target)
     found.source["0/attention/x"]          what goes into the attention of encoder layer 0: (S, 1 + CELLS)
 
-Of each vector its length comes first, then its first CELLS numbers: enough to watch it, small enough for a page. For each sublayer:
+Of each vector its length comes first, then its first CELLS numbers: enough to watch it, small enough for a page. Before the first block:
+
+    words     rows of the table of words        scaled    these times √D, in an encoder-decoder
+    segment   of the kind of text (BERT)        position  what is added for the place
+    summed    all of these, where a norm comes behind them                   embedded  what the first block is given
+
+For each sublayer:
 
     x         what comes in                     y         what the sublayer makes of it
     normed    the norm's output: of x (pre-norm), or of x + y (post-norm)
@@ -13,9 +19,10 @@ Of each vector its length comes first, then its first CELLS numbers: enough to w
 T tokens · D model width
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -24,11 +31,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from manyheads.decoding.batching import evaluating
-from manyheads.models.parts import Embed
+from manyheads.inspection.trace import KINDS, SIDES, Model, one_pass, stacks
+from manyheads.models.encoder import TextEncoder
+from manyheads.models.language_model import LanguageModel
 from manyheads.models.transformer import Transformer
 from manyheads.nn.blocks import DecoderBlock, EncoderBlock
 from manyheads.nn.feedforward import FeedForward
+from manyheads.nn.layout import Layout
 from manyheads.nn.residual import PreNorm, Residual
+from manyheads.nn.unchanged import unchanged
 
 __all__ = ["CELLS", "Flow", "flow"]
 
@@ -39,7 +50,10 @@ Parts = dict[str, Float[np.ndarray, "T {CELLS}+1"]]
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """`log_sums` are those of each row's logits: a logit is its log-probability plus that."""
+    """The parts of what an encoder reads and of what a decoder reads; none where a model has no such stack.
+
+    log_sums   those of each row's logits: a logit is its log-probability plus that. An encoder alone has no logits
+    """
 
     source: Parts
     target: Parts
@@ -47,34 +61,68 @@ class Flow:
 
 
 @torch.no_grad()
-def flow(model: Transformer, source: Sequence[int], target: Sequence[int]) -> Flow:
+def flow(model: Model, source: Sequence[int], target: Sequence[int]) -> Flow:
     """One pass, as `trace` makes it: the source with its end, the target with its begin."""
-    device = model.words.weight.device
-    read, written = (torch.tensor([list(ids)], device=device) for ids in (source, target))
-    seen: dict[str, Parts] = {"encoder": {}, "decoder": {}}
+    seen: dict[str, Parts] = {side: {} for side in SIDES.values()}
     with evaluating(model), ExitStack() as hooks:
-        for side, embed in (("encoder", model.embed_source), ("decoder", model.embed_target)):
-            watch_embedding(embed, seen[side], hooks)
-            stack = getattr(model, side)
-            for number, block in enumerate(stack.blocks):
-                watch_block(block, f"{number}/", seen[side], hooks)
+        for kind, stack in stacks(model).items():
+            parts = seen[SIDES[kind]]
+            watch_embedding(model, kind, parts, hooks)
+            for number, block in enumerate(cast(Iterable[EncoderBlock | DecoderBlock], stack.blocks)):
+                watch_block(block, f"{number}/", parts, hooks)
             if isinstance(stack.norm, nn.Module):
-                watch_last(stack.norm, seen[side], hooks)
-        logits = model.decode(written, model.encode(read, None, []), None, [], [])[
-            0
-        ]  # lists: by the path that `trace` takes
-    return Flow(seen["encoder"], seen["decoder"], logits.double().logsumexp(-1).tolist())
+                watch_last(stack.norm, parts, hooks)
+        output = one_pass(model, source, target, {kind: [] for kind in KINDS})  # lists: by the path that `trace` takes
+    sums = [] if isinstance(model, TextEncoder) else output.double().logsumexp(-1).tolist()
+    return Flow(**seen, log_sums=sums)
 
 
 # ── watching ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def watch_embedding(embed: Embed, parts: Parts, hooks: ExitStack) -> None:
-    def note(_: Any, given: tuple[Tensor, Any], out: Tensor) -> None:
-        scaled = given[0] * embed.scale
-        parts.update(words=cells(given[0]), scaled=cells(scaled), position=cells(out - scaled), embedded=cells(out))
+def watch_embedding(model: Model, kind: str, parts: Parts, hooks: ExitStack) -> None:
+    """From words to what the first block is given."""
+    match model:
+        case Transformer():
+            embed = model.embed_source if kind == "encoder" else model.embed_target
+            hooks.callback(embed.register_forward_hook(partial(note_scaled, parts)).remove)
+        case TextEncoder():
+            hooks.callback(model.embed.register_forward_hook(partial(note_kinds, parts)).remove)
+        case LanguageModel():
+            watch_bare(model, parts, hooks)
 
-    hooks.callback(embed.register_forward_hook(note).remove)
+
+def watch_bare(model: LanguageModel, parts: Parts, hooks: ExitStack) -> None:
+    """A language model has no module for it: words are noted where they are read, and the rest where the blocks begin."""
+    read: list[Tensor] = []
+
+    def words(_: Any, __: Any, out: Tensor) -> None:
+        read.append(out)
+
+    def begin(_: Any, given: tuple[Tensor, Any]) -> None:
+        parts.update(words=cells(read[0]), position=cells(given[0] - read[0]), embedded=cells(given[0]))
+
+    hooks.callback(model.words.register_forward_hook(words).remove)
+    hooks.callback(model.decoder.register_forward_pre_hook(begin).remove)
+
+
+def note_scaled(parts: Parts, embed: Any, given: tuple[Tensor, Any], out: Tensor) -> None:
+    scaled = given[0] * embed.scale
+    parts.update(words=cells(given[0]), scaled=cells(scaled), position=cells(out - scaled), embedded=cells(out))
+
+
+def note_kinds(parts: Parts, embed: Any, given: tuple[Tensor, Layout, Any], out: Tensor) -> None:
+    """Words, the kind of their text, their positions; the sum is normalised, if the model wants it."""
+    words, layout, _ = given
+    parts.update(words=cells(words))
+    if embed.segments is not None:
+        kind = embed.segments.weight[0].expand_as(words)
+        parts.update(segment=cells(kind))
+        words = words + kind
+    summed = embed.positions(words, layout)
+    parts.update(position=cells(summed - words), embedded=cells(out))
+    if embed.norm is not unchanged:
+        parts.update(summed=cells(summed))
 
 
 def watch_last(norm: nn.Module, parts: Parts, hooks: ExitStack) -> None:

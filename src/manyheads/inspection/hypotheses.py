@@ -16,8 +16,8 @@ from torch import Tensor
 from manyheads.decoding.batching import evaluating, pad
 from manyheads.decoding.beamlog import FINISHED, KEPT, LEFT, path_of
 from manyheads.decoding.reading import Reading
-from manyheads.inspection.api import Inspection
-from manyheads.inspection.choices import name_pieces
+from manyheads.inspection.sides import name_pieces
+from manyheads.inspection.translated import Inspection
 from manyheads.nn import Memory, Padded
 from manyheads.text.tokenizer import BEGIN
 
@@ -32,7 +32,7 @@ def search_of(inspection: Inspection) -> dict[str, Any] | None:
     nodes = inspection.beam
     if not nodes:
         return None
-    texts = name_pieces(inspection.translator.vocabulary.target, [node.id for node in nodes])
+    texts = name_pieces(inspection.tokenizers["target"], [node.id for node in nodes])
     reading = reading_of(inspection)
     return {
         "beam": max(Counter(node.step for node in nodes if node.status in (KEPT, LEFT)).values(), default=1),

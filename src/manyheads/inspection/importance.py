@@ -6,9 +6,8 @@ from typing import Any
 import torch
 
 from manyheads.decoding.batching import evaluating
-from manyheads.decoding.forced import forced
 from manyheads.errors import choose
-from manyheads.inspection.api import Inspection
+from manyheads.inspection.inspected import Written
 from manyheads.inspection.switches import INSTEAD, Head, Means, each_without, every_head
 
 __all__ = ["importance", "log_probability", "ranked"]
@@ -17,36 +16,35 @@ BATCH = 16
 """Rows at once: more need more memory, and are no faster."""
 
 
-def log_probability(inspection: Inspection, off: Collection[Head], means: Means | None = None) -> float:
+def log_probability(inspection: Written, off: Collection[Head], means: Means | None = None) -> float:
     """log P of the output that was written, of a model that goes without these heads."""
     return log_probabilities(inspection, [off], means)[0]
 
 
 @torch.no_grad()
-def log_probabilities(inspection: Inspection, offs: Sequence[Collection[Head]], means: Means | None) -> list[float]:
+def log_probabilities(inspection: Written, offs: Sequence[Collection[Head]], means: Means | None) -> list[float]:
     """The same for several sets of heads, each a row of a batch: a pass of many rows takes little longer than one of a single row."""
-    model, found = inspection.translator.single, []
-    source, (_, *written) = ([piece.id for piece in side.pieces] for side in (inspection.source, inspection.target))
+    model, found = inspection.model, []
     with evaluating(model):
         for rows in (offs[n : n + BATCH] for n in range(0, len(offs), BATCH)):
             with each_without(model, rows, means):
-                found += forced(model, [source] * len(rows), [written] * len(rows))
+                found += inspection.log_probabilities(len(rows))
     return found
 
 
-def importance(inspection: Inspection, instead: str = "zero") -> dict[Head, float]:
+def importance(inspection: Written, instead: str = "zero") -> dict[Head, float]:
     """For each head, log P of the output without it − log P with it: the lower, the more it does for this output.
 
     Heads that are off already stay off, and say what the others do: nothing, or their means.
     """
     means = inspection.whole_means() if choose("instead", instead, INSTEAD) else None
-    heads = every_head(inspection.translator.single)
+    heads = every_head(inspection.model)
     offs = [inspection.off, *({*inspection.off, head} for head in heads)]
     whole, *without = log_probabilities(inspection, offs, means)
     return {head: value - whole for head, value in zip(heads, without, strict=True)}
 
 
-def ranked(inspection: Inspection, instead: str = "zero") -> list[dict[str, Any]]:
+def ranked(inspection: Written, instead: str = "zero") -> list[dict[str, Any]]:
     """Every head and what it does, for JSON; the most important first."""
     found = importance(inspection, instead)
     return [head._asdict() | {"change": found[head]} for head in sorted(found, key=lambda head: found[head])]

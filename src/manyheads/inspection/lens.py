@@ -7,29 +7,31 @@ T steps · D model width · W words
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from manyheads.inspection.api import Inspection
-from manyheads.inspection.choices import name_pieces
+from manyheads.inspection.inspected import Written
+from manyheads.inspection.sides import name_pieces
+from manyheads.models.language_model import LanguageModel
 from manyheads.models.transformer import Transformer
 from manyheads.text.tokenizer import Tokenizer
 
 __all__ = ["layer_logits", "read_layers"]
 
 CANDIDATES = 5
+Writing = Transformer | LanguageModel
 
 
-def read_layers(inspection: Inspection) -> dict[str, Any]:
+def read_layers(inspection: Written) -> dict[str, Any]:
     """layers[n][t]: the likeliest pieces after layer n at step t, and how the one that was written fares. For JSON.
 
     `norm` tells whether a norm was applied before the table. (After a post-norm block none is: it ends on its own.)
     """
-    model, written = inspection.translator.single, [piece.id for piece in inspection.target.pieces[1:]]
-    tokenizer = inspection.translator.vocabulary.target
+    model, tokenizer = cast(Writing, inspection.model), inspection.tokenizers["target"]
+    written = inspection.ids("target")[1:]
     return {
         "norm": model.config.norm == "pre",
         "layers": [read_layer(tokenizer, layer_logits(model, state), written) for state in inspection.trace.states],
@@ -37,7 +39,7 @@ def read_layers(inspection: Inspection) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def layer_logits(model: Transformer, state: Float[Tensor, "T D"]) -> Float[Tensor, "T W"]:
+def layer_logits(model: Writing, state: Float[Tensor, "T D"]) -> Float[Tensor, "T W"]:
     return model.logits(model.decoder.norm(state))
 
 

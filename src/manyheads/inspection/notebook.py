@@ -1,5 +1,7 @@
 """The inspector in a notebook: a widget that can ask the model where there is anywidget, else the page in a frame.
 
+Only translators are asked: of other models the page is shown.
+
 What shows an inspection is chosen by whoever shows it: each form that there is goes along, down to plain text.
 """
 
@@ -8,10 +10,11 @@ from contextlib import suppress
 from typing import Any
 
 from manyheads.errors import OptionError
-from manyheads.inspection.api import Inspection
 from manyheads.inspection.bundle import make_bundle
 from manyheads.inspection.comparison import second_bundle
+from manyheads.inspection.inspected import Inspected
 from manyheads.inspection.singlefile import single_file
+from manyheads.inspection.translated import Inspection
 
 __all__ = ["forms_of", "framed", "widget"]
 
@@ -21,17 +24,18 @@ FRAME = (
 )
 
 
-def forms_of(inspection: Inspection, second: Inspection | None = None) -> dict[str, Any]:
+def forms_of(inspection: Inspected, second: Inspection | None = None) -> dict[str, Any]:
     """By their media types. `second` is what it is compared with."""
     shown = [one for one in (inspection, second) if one is not None]
-    plain = "\n".join(f"{one.source.text}\n{one.translation}" for one in shown)
+    plain = "\n".join(text for one in shown for text in one.texts)
     forms = {"text/plain": plain, "text/html": framed(inspection, second)}
-    with suppress(OptionError):  # without anywidget the frame is shown
-        forms |= widget(inspection, second)._repr_mimebundle_()[0]
+    if isinstance(inspection, Inspection):
+        with suppress(OptionError):  # without anywidget the frame is shown
+            forms |= widget(inspection, second)._repr_mimebundle_()[0]
     return forms | {"text/plain": plain}
 
 
-def framed(inspection: Inspection, second: Inspection | None = None) -> str:
+def framed(inspection: Inspected, second: Inspection | None = None) -> str:
     """The page in a frame that has no origin of its own: it can neither see nor touch what is around it.
 
     In plain ASCII: a host that takes it for another encoding would change the script, and its hash would no longer fit.

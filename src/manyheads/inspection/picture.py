@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from manyheads.errors import OptionError, choose
-from manyheads.inspection.api import Inspection
 from manyheads.inspection.figure import INK, PAPER, SOFT, Picture, drawn, frame
 from manyheads.inspection.headpicture import draw_report
+from manyheads.inspection.inspected import Inspected
 from manyheads.inspection.plane import NAMES, Plane, choose_plane
-from manyheads.inspection.trace import KINDS
+from manyheads.inspection.translated import Inspection
 from manyheads.report.markup import visible
 
 if TYPE_CHECKING:
@@ -34,18 +34,18 @@ FAINTEST = 0.02
 """Weights below this are no line."""
 
 
-def picture(inspection: Inspection, form: str, view: str = "matrix", **place: Any) -> Picture:
+def picture(inspection: Inspected, form: str, view: str = "matrix", **place: Any) -> Picture:
     """`form` is "svg" or "png"; `place` says which plane, as for `choose_plane`; a map has them all."""
     draw = choose("view", view, PICTURES)
     return drawn(form, lambda figure: draw(figure, inspection, **place))
 
 
-def entitle(figure: "Figure", inspection: Inspection) -> None:
-    texts = (textwrap.fill(visible(text), 90) for text in (inspection.source.text, inspection.translation))
+def entitle(figure: "Figure", inspection: Inspected) -> None:
+    texts = (textwrap.fill(visible(text), 90) for text in inspection.texts)
     figure.suptitle("\n".join(texts), fontsize=11, color=INK)
 
 
-def draw_matrix(figure: "Figure", inspection: Inspection, **place: Any) -> None:
+def draw_matrix(figure: "Figure", inspection: Inspected, **place: Any) -> None:
     plane = choose_plane(inspection, **place)
     height, width = plane.weights.shape
     figure.set_size_inches(max(4, 1.8 + CELL * width), max(3, 1.8 + CELL * height))
@@ -67,12 +67,13 @@ def number_cells(axes: "Axes", plane: Plane) -> None:
             axes.text(column, row, f"{weight:.2f}".removeprefix("0"), ha="center", va="center", fontsize=7, color=ink)
 
 
-def draw_map(figure: "Figure", inspection: Inspection, pieces: bool = False) -> None:
+def draw_map(figure: "Figure", inspection: Inspected, pieces: bool = False) -> None:
     """Every head of every layer, a thumbnail each: heads from left to right, layers downwards."""
-    heads, deepest = len(inspection.attention["cross"][0]), max(map(len, inspection.attention.values()))
-    figure.set_size_inches(1.5 + 0.9 * heads * len(KINDS), 1.2 + 0.9 * deepest)
-    parts = figure.subfigures(1, len(KINDS), squeeze=False)
-    for kind, part in zip(KINDS, parts[0], strict=True):
+    kinds = inspection.attention
+    heads, deepest = inspection.model.config.heads, max(map(len, kinds.values()))
+    figure.set_size_inches(1.5 + 0.9 * heads * len(kinds), 1.2 + 0.9 * deepest)
+    parts = figure.subfigures(1, len(kinds), squeeze=False)
+    for kind, part in zip(kinds, parts[0], strict=True):
         part.set_facecolor(PAPER)
         part.suptitle(NAMES[kind], fontsize=10, color=SOFT)
         grid = part.subplots(deepest, heads, squeeze=False)
@@ -94,7 +95,7 @@ def draw_thumbnail(axes: "Axes", plane: Plane) -> None:
         axes.set_title(f"head {plane.head}", fontsize=8, color=SOFT)
 
 
-def draw_lines(figure: "Figure", inspection: Inspection, **place: Any) -> None:
+def draw_lines(figure: "Figure", inspection: Inspected, **place: Any) -> None:
     """What is looked at on the left, what looks on the right, a line for each weight that matters."""
     plane = choose_plane(inspection, **place)
     rows, columns = plane.weights.shape
@@ -113,9 +114,9 @@ def draw_lines(figure: "Figure", inspection: Inspection, **place: Any) -> None:
     entitle(figure, inspection)
 
 
-def draw_heads(figure: "Figure", inspection: Inspection) -> None:
+def draw_heads(figure: "Figure", inspection: Inspected) -> None:
     """Of a whole test set, not of this sentence."""
-    if inspection.report is None:
+    if not isinstance(inspection, Inspection) or inspection.report is None:
         raise OptionError(
             "a picture of heads needs a report on them, got none", hint="--data DEV.tsv, report_heads(model, pairs)"
         )

@@ -13,9 +13,8 @@ import numpy as np
 from jaxtyping import Float
 
 from manyheads.errors import OptionError, choose
-from manyheads.inspection.api import Inspection
+from manyheads.inspection.inspected import Inspected
 from manyheads.inspection.sides import Piece, Side
-from manyheads.inspection.trace import KINDS
 from manyheads.report.markup import visible
 
 __all__ = ["NAMES", "Plane", "choose_plane", "merged"]
@@ -43,15 +42,18 @@ class Plane:
 
 
 def choose_plane(
-    inspection: Inspection,
-    kind: str = "cross",
+    inspection: Inspected,
+    kind: str | None = None,
     layer: int | None = None,
     head: int | None = None,
     *,
     pieces: bool = False,
 ) -> Plane:
-    """The weights of a head, or the mean of a layer's. By default those that tell which words belong together."""
-    layers = inspection.attention[choose("attention", kind, {name: name for name in KINDS})]
+    """The weights of a head, or the mean of a layer's. By default those that tell which words belong together; of a model that has one text,
+    the last layer's."""
+    *_, last = inspection.attention
+    kind = choose("attention", last if kind is None else kind, {name: name for name in inspection.attention})
+    layers = inspection.attention[kind]
     reading, read = inspection.reading, False
     if layer is None and kind == "cross" and reading is not None:
         layer = reading.layer
@@ -76,16 +78,19 @@ def check_place(kind: str, layer: int, head: int | None, layers: int, heads: int
         raise OptionError(f"a layer has heads 0 to {heads - 1}, got head {head}")
 
 
-def sides_of(inspection: Inspection, kind: str, read: bool = False) -> tuple[list[Piece], list[Piece]]:
+def sides_of(inspection: Inspected, kind: str, read: bool = False) -> tuple[list[Piece], list[Piece]]:
     """The pieces of the queries, as they are written or `read`, and those of the keys."""
-    source, target = inspection.source.pieces, inspection.target.pieces
-    rows = target[:-1] if read else target[1:]
-    return {"encoder": (source, source), "decoder": (rows, target[:-1]), "cross": (rows, source)}[kind]
+    queries, keys = holders(inspection, kind)
+    if kind == "encoder":
+        return queries.pieces, keys.pieces
+    rows = queries.pieces[:-1] if read else queries.pieces[1:]
+    return rows, keys.pieces[:-1] if kind == "decoder" else keys.pieces
 
 
-def holders(inspection: Inspection, kind: str) -> tuple[Side, Side]:
-    source, target = inspection.source, inspection.target
-    return {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}[kind]
+def holders(inspection: Inspected, kind: str) -> tuple[Side, Side]:
+    """The sides of the queries and of the keys."""
+    names = {"encoder": ("source", "source"), "decoder": ("target", "target"), "cross": ("target", "source")}[kind]
+    return inspection.sides[names[0]], inspection.sides[names[1]]
 
 
 def words_of(side: Side, pieces: Sequence[Piece]) -> list[str]:

@@ -18,9 +18,8 @@ import numpy as np
 from jaxtyping import Float
 
 from manyheads.errors import InputError
-from manyheads.inspection.choices import name_pieces
 from manyheads.inspection.moments import Moment, Pair, read_moments, steps_in, thinned
-from manyheads.inspection.sides import NAMES
+from manyheads.inspection.sides import NAMES, name_pieces
 from manyheads.inspection.summaries import summarise
 from manyheads.inspection.trace import KINDS
 from manyheads.models.config import TransformerConfig

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from manyheads.errors import OptionError
-from manyheads.inspection.api import Inspection
-from manyheads.inspection.attribution import CHEAP, attribute
+from manyheads.inspection.attribution import CHEAP, attribute, methods_of
 from manyheads.inspection.bundle import Bundle, make_bundle
 from manyheads.inspection.figure import Picture, drawn
 from manyheads.inspection.headpicture import draw_report
 from manyheads.inspection.headreport import HeadReport
 from manyheads.inspection.importance import ranked
+from manyheads.inspection.inspected import Inspected, Written
 from manyheads.inspection.picture import picture as draw
 from manyheads.inspection.singlefile import single_file
 from manyheads.inspection.switches import every_head
@@ -26,7 +26,7 @@ MOST_HEADS, MOST_PIECES = 100, 64
 144 heads of twice the width it would be ten times that, and nobody has asked for it."""
 
 
-def save(inspection: Inspection, path: Path, **how: Any) -> Path:
+def save(inspection: Inspected, path: Path, **how: Any) -> Path:
     """`how` is for SVG and PNG: view, kind, layer, …; for a page: attribution. Of letters that a PNG cannot show it warns."""
     form = path.suffix.lower().removeprefix(".")
     ways: dict[str, Callable[[], Picture]] = {
@@ -60,17 +60,18 @@ def put(path: Path, made: Picture) -> Path:
     return path
 
 
-def page_of(inspection: Inspection, attribution: Sequence[str] = ()) -> Bundle:
+def page_of(inspection: Inspected, attribution: Sequence[str] = ()) -> Bundle:
     """What a page on its own is given. It cannot ask for more later: what is cheap comes along, and what was asked for."""
     bundle, more = make_bundle(inspection), dict[str, Any]()
-    heads = len(every_head(inspection.translator.single))
-    short = max(len(side.pieces) for side in (inspection.source, inspection.target)) <= MOST_PIECES
-    if short and heads <= MOST_HEADS:
+    heads = len(every_head(inspection.model))
+    short = max(len(side.pieces) for side in inspection.sides.values()) <= MOST_PIECES
+    if short and heads <= MOST_HEADS and isinstance(inspection, Written):
         more["importance"] = ranked(inspection)
-    methods = dict.fromkeys((*(CHEAP if short else ()), *attribution))
+    cheap = [method for method in CHEAP if short and method in methods_of(inspection)]
+    methods = dict.fromkeys((*cheap, *attribution))
     more["attribution"] = {method: attribute(inspection, method).as_json() for method in methods}
     return Bundle(bundle.header | more, bundle.planes)
 
 
-def as_numbers(inspection: Inspection) -> bytes:
+def as_numbers(inspection: Inspected) -> bytes:
     return (json.dumps(inspection.as_json(), ensure_ascii=False) + "\n").encode()

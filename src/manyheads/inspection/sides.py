@@ -3,15 +3,17 @@
 Begin and end are pieces without a place in the text. Each is a word of its own, so that pieces can always be merged.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from manyheads.text.foreign import ForeignPieces
 from manyheads.text.tokenizer import BEGIN, END, Tokenizer
 
-__all__ = ["Piece", "Side", "Word", "number_words", "read_side"]
+__all__ = ["NAMES", "Piece", "Side", "Word", "name_pieces", "number_words", "read_side"]
 
 NAMES = {BEGIN: "⟨begin⟩", END: "⟨end⟩"}
+Places = Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -42,24 +44,46 @@ class Side:
     words: list[Word]
 
 
-def read_side(tokenizer: Tokenizer, ids: Sequence[int]) -> Side:
-    """The text that ids spell, begin and end among them, and what each of them stands for."""
-    text, places = tokenizer.decode(ids), locate(tokenizer, ids)
-    words = number_words(tokenizer, ids)
-    shown = tokenizer.pieces(ids)
+def read_side(tokenizer: Tokenizer, ids: Sequence[int], text: str | None = None, places: Places | None = None) -> Side:
+    """The text that ids spell, begin and end among them, and what each of them stands for.
+
+    Some tokenizers change a text before they cut it. Then what it was before must be given, and where each piece lies in it.
+    """
+    specials = specials_of(tokenizer)
+    whole = tokenizer.decode(ids) if text is None else text
     pieces = [
-        Piece(NAMES.get(i, piece), i, *place, word)
-        for i, piece, place, word in zip(ids, shown, places, words, strict=True)
+        Piece(shown, i, *place, word)
+        for i, shown, place, word in zip(
+            ids,
+            name_pieces(tokenizer, ids),
+            locate(tokenizer, ids) if places is None else places,
+            number_words(tokenizer, ids),
+            strict=True,
+        )
     ]
-    return Side(text, pieces, [join(text, list(group)) for _, group in groupby(pieces, key=lambda piece: piece.word)])
+    words = [join(whole, list(group), specials.keys()) for _, group in groupby(pieces, key=lambda piece: piece.word)]
+    return Side(whole, pieces, words)
+
+
+def specials_of(tokenizer: Tokenizer) -> Mapping[int, str]:
+    """What stands around a text and is no part of it, and what it is called."""
+    if not isinstance(tokenizer, ForeignPieces):
+        return NAMES
+    return {i: tokenizer.stored(i) for i in (*tokenizer.begin, *tokenizer.end)}
+
+
+def name_pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
+    """What each id is called on the page."""
+    specials = specials_of(tokenizer)
+    return [specials.get(i, text) for i, text in zip(ids, tokenizer.pieces(ids), strict=True)]
 
 
 def locate(tokenizer: Tokenizer, ids: Sequence[int]) -> list[tuple[int, int]]:
     """Where in the text each piece is, without the blank in front of it. Pieces that spell one letter together share it."""
-    found, before = [], ""
+    found, before, specials = [], "", specials_of(tokenizer)
     for n in range(len(ids)):
         after = tokenizer.decode(ids[: n + 1])
-        start = min(shared(before, after), max(0, len(after) - (ids[n] not in NAMES)))
+        start = min(shared(before, after), max(0, len(after) - (ids[n] not in specials)))
         added = after[start:]
         found.append((start + len(added) - len(added.lstrip(" ")) if added.strip(" ") else start, len(after)))
         before = after
@@ -75,12 +99,12 @@ def shared(before: str, after: str) -> int:
 
 def number_words(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
     """The word of each piece, counted from 0: what a tokenizer calls a word, a special, or blanks between."""
-    units = tokenizer.units(ids)
-    keys = [(i if i in NAMES else None, unit) for i, unit in zip(ids, units, strict=True)]
+    units, specials = tokenizer.units(ids), specials_of(tokenizer)
+    keys = [(i if i in specials else None, unit) for i, unit in zip(ids, units, strict=True)]
     return [number for number, (_, group) in enumerate(groupby(keys)) for _ in group]
 
 
-def join(text: str, pieces: list[Piece]) -> Word:
+def join(text: str, pieces: list[Piece], specials: Collection[int]) -> Word:
     start, end = min(piece.start for piece in pieces), max(piece.end for piece in pieces)
-    special = pieces[0].id in NAMES
+    special = pieces[0].id in specials
     return Word(pieces[0].text if special else text[start:end], start, end, special)

@@ -8,22 +8,22 @@ from dataclasses import asdict
 from typing import Any
 
 from manyheads.decoding.spelling import START, spelling_of
-from manyheads.inspection.api import Inspection, as_line
+from manyheads.inspection.inspected import Inspected
 from manyheads.inspection.sides import Side
+from manyheads.inspection.translated import as_line
 from manyheads.inspection.unseen import find_marks
+from manyheads.text.foreign import ForeignPieces
 from manyheads.text.tokenizer import FIRST, Tokenizer
 
 __all__ = ["bytes_of", "read_spelling"]
 
 
-def read_spelling(inspection: Inspection) -> dict[str, Any]:
+def read_spelling(inspection: Inspected) -> dict[str, Any]:
     """For each side: what was typed, where what the model has lies in it, and how its pieces are spelt. For JSON."""
-    vocabulary = inspection.translator.vocabulary
-    return {
-        "joint": vocabulary.joint,
-        "source": read_one(vocabulary.source, inspection.source, inspection.typed[0]),
-        "target": read_one(vocabulary.target, inspection.target, inspection.typed[1]),
-    }
+    tokenizers, typed = inspection.tokenizers, inspection.typed
+    first, *others = tokenizers.values()
+    told = {name: read_one(tokenizers[name], side, typed[name]) for name, side in inspection.sides.items()}
+    return {"joint": bool(others) and all(other is first for other in others), **told}
 
 
 def read_one(tokenizer: Tokenizer, side: Side, typed: str | None) -> dict[str, Any]:
@@ -36,12 +36,22 @@ def read_one(tokenizer: Tokenizer, side: Side, typed: str | None) -> dict[str, A
     return {
         "typed": typed,
         "start": start,
-        "tokenizer": tokenizer.kind,
+        "tokenizer": tokenizer.model if isinstance(tokenizer, ForeignPieces) else tokenizer.kind,
         "size": tokenizer.size,
-        "bytes": [one.hex(" ") for one in bytes_of(tokenizer, [piece.id for piece in side.pieces])],
+        "bytes": [one.hex(" ") for one in bytes_in(tokenizer, side)],
         "marks": [asdict(mark) for mark in find_marks(side.text)],
         "typed_marks": [] if typed is None else [asdict(mark) for mark in find_marks(typed)],
     }
+
+
+def bytes_in(tokenizer: Tokenizer, side: Side) -> list[bytes]:
+    """What each piece stands for. Pieces of normalised text spell nothing by themselves: for them it is the stretch that they come from."""
+    if not isinstance(tokenizer, ForeignPieces):
+        return bytes_of(tokenizer, [piece.id for piece in side.pieces])
+    return [
+        tokenizer.spelling(piece.id) if tokenizer.spells(piece.id) else side.text[piece.start : piece.end].encode()
+        for piece in side.pieces
+    ]
 
 
 def bytes_of(tokenizer: Tokenizer, ids: list[int]) -> list[bytes]:

@@ -16,10 +16,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from manyheads.inspection.api import Inspection
-from manyheads.inspection.plane import sides_of
-from manyheads.inspection.sides import NAMES
-from manyheads.inspection.trace import KINDS
+from manyheads.inspection.inspected import Inspected
+from manyheads.inspection.plane import holders, sides_of
 
 __all__ = ["by_row", "summaries", "summarise"]
 
@@ -27,12 +25,13 @@ BESIDE = {"previous": -1, "same": 0, "next": 1}
 """How many tokens after the query itself."""
 
 
-def summaries(inspection: Inspection) -> dict[str, list[dict[str, list[float]]]]:
+def summaries(inspection: Inspected) -> dict[str, list[dict[str, list[float]]]]:
     """Of each kind, for each layer, the numbers of all its heads."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for kind in KINDS:
-        ends = np.array([piece.id in NAMES for piece in sides_of(inspection, kind)[1]])
-        layers = (layer.double().cpu().numpy() for layer in inspection.attention[kind])
+    for kind, planes in inspection.attention.items():
+        words, keys = holders(inspection, kind)[1].words, sides_of(inspection, kind)[1]
+        ends = np.array([words[piece.word].special for piece in keys])
+        layers = (layer.double().cpu().numpy() for layer in planes)
         found[kind] = [
             {name: values.tolist() for name, values in summarise(layer, ends, kind).items()} for layer in layers
         ]

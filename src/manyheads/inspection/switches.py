@@ -18,8 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from manyheads.errors import OptionError
-from manyheads.inspection.trace import KINDS, attentions, trace
-from manyheads.models.transformer import Transformer
+from manyheads.inspection.trace import Model, attentions, trace
 from manyheads.nn.multihead import MultiHeadAttention
 
 __all__ = ["INSTEAD", "Head", "Means", "each_without", "every_head", "head_means", "switched_off"]
@@ -38,7 +37,7 @@ class Head(NamedTuple):
         return f"{self.kind} {self.layer}.{self.head}"
 
 
-def every_head(model: Transformer) -> list[Head]:
+def every_head(model: Model) -> list[Head]:
     return [
         Head(kind, layer, head)
         for kind, layers in attentions(model).items()
@@ -47,7 +46,7 @@ def every_head(model: Transformer) -> list[Head]:
     ]
 
 
-def head_means(model: Transformer, source: Sequence[int], target: Sequence[int]) -> Means:
+def head_means(model: Model, source: Sequence[int], target: Sequence[int]) -> Means:
     """Of every head, the mean of what it gives to the pieces of a pair, while all heads are on."""
     found: dict[MultiHeadAttention, Tensor] = {}
     with ExitStack() as hooks:
@@ -62,14 +61,14 @@ def head_means(model: Transformer, source: Sequence[int], target: Sequence[int])
 
 
 @contextmanager
-def switched_off(model: Transformer, heads: Collection[Head], means: Means | None = None) -> Iterator[None]:
+def switched_off(model: Model, heads: Collection[Head], means: Means | None = None) -> Iterator[None]:
     """While this lasts, the model goes without these heads. Only what is not recorded or compiled notices."""
     with each_without(model, [heads], means):
         yield
 
 
 @contextmanager
-def each_without(model: Transformer, rows: Sequence[Collection[Head]], means: Means | None = None) -> Iterator[None]:
+def each_without(model: Model, rows: Sequence[Collection[Head]], means: Means | None = None) -> Iterator[None]:
     """While this lasts, each row of a padded batch goes without heads of its own; if there is one set, every row does."""
     layers = attentions(model)
     with ExitStack() as hooks:
@@ -86,7 +85,7 @@ def grouped(
     """Of each attention that has heads off: (row, head) of them."""
     found: dict[MultiHeadAttention, list[tuple[int, int]]] = {}
     for row, (kind, layer, head) in ((row, head) for row, heads in enumerate(rows) for head in heads):
-        if kind not in KINDS or not 0 <= layer < len(layers[kind]) or not 0 <= head < layers[kind][layer].heads:
+        if kind not in layers or not 0 <= layer < len(layers[kind]) or not 0 <= head < layers[kind][layer].heads:
             raise OptionError(f"a head that is switched off must be there, got {kind} {layer}.{head}")
         found.setdefault(layers[kind][layer], []).append((row, head))
     yield from found.items()

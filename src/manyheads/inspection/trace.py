@@ -1,8 +1,11 @@
-"""Everything that the attentions of a model do with one pair of sequences, in one pass.
+"""Everything that the attentions of a model do with what it reads, in one pass.
 
     found = trace(model, source, target)        ids: the source with its end, the target with its begin
     found.cross[2].weights                      every head of decoder layer 2 at the source: (H, T, S)
     found.encoder[0].inside()                   the queries, keys, values and scores that they were made of
+
+A model is one stack of blocks or two: an encoder reads a source, a decoder a target, and where there are both, the decoder looks at
+the source, too. An encoder alone has no target, a language model no source; whatever else is done here is the same for all.
 
 Weights are those of the explicit path, which the model's other paths are held equal to by tests. They are returned, never
 kept in the model.
@@ -10,7 +13,7 @@ kept in the model.
 H heads · G key/value heads · T queries · S keys · K key width · V value width · D model width · W words of the target vocabulary
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
@@ -20,18 +23,23 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from manyheads.decoding.batching import evaluating
+from manyheads.models.encoder import TextEncoder
+from manyheads.models.language_model import LanguageModel
 from manyheads.models.transformer import Transformer
 from manyheads.nn.attention import masked_softmax
-from manyheads.nn.blocks import DecoderBlock, EncoderBlock
+from manyheads.nn.blocks import Decoder, DecoderBlock, Encoder, EncoderBlock
 from manyheads.nn.fused import share_heads
 from manyheads.nn.layout import Padded
 from manyheads.nn.masks import trim, within
 from manyheads.nn.multihead import MultiHeadAttention, visible
 
-__all__ = ["KINDS", "Attended", "Inside", "Trace", "trace"]
+__all__ = ["KINDS", "SIDES", "Attended", "Inside", "Model", "Trace", "attentions", "one_pass", "stacks", "trace"]
 
 KINDS = ("encoder", "decoder", "cross")
 """The attentions of an encoder-decoder: the source to itself, the target to itself, the target to the source."""
+SIDES = {"encoder": "source", "decoder": "target"}
+"""What each stack reads."""
+Model = Transformer | TextEncoder | LanguageModel
 
 
 class Inside(NamedTuple):
@@ -69,51 +77,77 @@ class Attended(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """The attentions of every layer, and what they led to: `states` of each layer of the decoder, and logits of the last.
+    """The attentions of every layer, none of the kinds that a model has not got, and what they led to.
 
-    (States are as the blocks give them; a pre-norm model puts one more norm behind its last.)
+    states   what each layer of the last stack has made, as its block gives it; a pre-norm model puts one more norm behind its last
+    output   of the model: logits of the token after each, or, of an encoder alone, the last states
     """
 
     encoder: list[Attended]
     decoder: list[Attended]
     cross: list[Attended]
     states: list[Float[Tensor, "T D"]]
-    logits: Float[Tensor, "T W"]
+    output: Float[Tensor, "T W"]
+
+    @property
+    def logits(self) -> Float[Tensor, "T W"]:
+        """What a model that writes gives."""
+        return self.output
+
+    @property
+    def layers(self) -> dict[str, list[Attended]]:
+        """By the kinds that there are."""
+        return {kind: found for kind in KINDS if (found := getattr(self, kind))}
 
     def weights(self) -> dict[str, list[Float[Tensor, "H T S"]]]:
-        return {kind: [one.weights for one in getattr(self, kind)] for kind in KINDS}
+        return {kind: [one.weights for one in layers] for kind, layers in self.layers.items()}
 
 
 @torch.no_grad()
-def trace(model: Transformer, source: Sequence[int], target: Sequence[int]) -> Trace:
+def trace(model: Model, source: Sequence[int], target: Sequence[int]) -> Trace:
     """One pass over a source and a target that is known: row t reads target[t] and says what comes after it."""
-    device = model.words.weight.device
-    read, written = (torch.tensor([list(ids)], device=device) for ids in (source, target))
-    weights: dict[str, list[Tensor]] = {kind: [] for kind in KINDS}
-    with evaluating(model), calls(model) as given, outputs(model.decoder.blocks) as states:
-        memory = model.encode(read, None, weights["encoder"])
-        logits = model.decode(written, memory, None, weights["decoder"], weights["cross"])[0]
-    found = {
-        kind: [
-            Attended(attention, given[attention], seen[0])
-            for attention, seen in zip(attentions(model)[kind], weights[kind], strict=True)
-        ]
-        for kind in KINDS
+    there = attentions(model)
+    weights: dict[str, list[Tensor]] = {kind: [] for kind in there}
+    *_, last = stacks(model).values()
+    with evaluating(model), calls(model) as given, outputs(last.blocks) as states:
+        output = one_pass(model, source, target, weights)
+    found = {kind: list[Attended]() for kind in KINDS} | {
+        kind: [Attended(one, given[one], seen[0]) for one, seen in zip(layers, weights[kind], strict=True)]
+        for kind, layers in there.items()
     }
-    return Trace(**found, states=[state[0] for state in states], logits=logits)
+    return Trace(**found, states=[state[0] for state in states], output=output)
 
 
-def attentions(model: Transformer) -> dict[str, list[MultiHeadAttention]]:
-    encoder, decoder = cast(list[EncoderBlock], model.encoder.blocks), cast(list[DecoderBlock], model.decoder.blocks)
-    return {
-        "encoder": [block.attention for block in encoder],
-        "decoder": [block.attention for block in decoder],
-        "cross": [block.cross for block in decoder],
-    }
+def one_pass(
+    model: Model, source: Sequence[int], target: Sequence[int], weights: Mapping[str, list[Tensor]]
+) -> Float[Tensor, "T W"]:
+    """What a model gives. Where there is a list for the weights of a kind, they are made, and added to it."""
+    read, written = (torch.tensor([list(ids)], device=model.words.weight.device) for ids in (source, target))
+    match model:
+        case TextEncoder():
+            return model(read, None, None, weights.get("encoder"))[0]
+        case LanguageModel():
+            return model(written, None, weights.get("decoder"))[0]
+        case Transformer():
+            memory = model.encode(read, None, weights.get("encoder"))
+            return model.decode(written, memory, None, weights.get("decoder"), weights.get("cross"))[0]
+
+
+def stacks(model: Model) -> dict[str, Encoder | Decoder]:
+    """Of the kind that looks at what it reads itself, in the order that they are passed in."""
+    return {kind: getattr(model, kind) for kind in SIDES if hasattr(model, kind)}
+
+
+def attentions(model: Model) -> dict[str, list[MultiHeadAttention]]:
+    """Of the kinds that a model has, layer by layer."""
+    blocks = {kind: cast(list[EncoderBlock | DecoderBlock], stack.blocks) for kind, stack in stacks(model).items()}
+    found = {kind: [block.attention for block in some] for kind, some in blocks.items()}
+    cross = [block.cross for block in blocks.get("decoder", []) if isinstance(block, DecoderBlock)]
+    return found | ({"cross": cross} if cross else {})
 
 
 @contextmanager
-def calls(model: Transformer) -> Iterator[dict[MultiHeadAttention, dict[str, Any]]]:
+def calls(model: Model) -> Iterator[dict[MultiHeadAttention, dict[str, Any]]]:
     """While this lasts, what each attention is given, by name."""
     given: dict[MultiHeadAttention, dict[str, Any]] = {}
 

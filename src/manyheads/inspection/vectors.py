@@ -9,20 +9,22 @@ f of row t is the log-probability of what that row writes. A vector of 0 is no w
 B rows of a batch · S source pieces · T target pieces that are read · D model width
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from manyheads.decoding.batching import evaluating
+from manyheads.models.language_model import LanguageModel
 from manyheads.models.transformer import Transformer
+from manyheads.nn.table import Table
 
-__all__ = ["Integrated", "Pair", "gradient_x_input", "integrated_gradients", "leave_one_out"]
+__all__ = ["Integrated", "LoneText", "Pair", "gradient_x_input", "integrated_gradients", "leave_one_out"]
 
 MOST_TOKENS = 4_096
 """Pieces, of both sides, that are computed together."""
@@ -43,14 +45,14 @@ Vectors = tuple[Float[Tensor, "B S D"], Float[Tensor, "B T D"]]
 class Pair:
     """What a model reads, and what each row of it writes: `source`, `target` and `written` are ids."""
 
-    model: Transformer
+    model: Transformer | LanguageModel
     source: Int[Tensor, " S"]
     target: Int[Tensor, " T"]
     written: Int[Tensor, " T"]
 
     @property
     def vectors(self) -> Vectors:
-        tables = self.model.words, self.model.target_words or self.model.words
+        tables = tables_of(self.model)
         return tuple(table.weight[ids][None].detach() for table, ids in zip(tables, self.ids, strict=True))  # type: ignore[return-value]
 
     @property
@@ -59,9 +61,10 @@ class Pair:
 
     def states(self, vectors: Vectors) -> Float[Tensor, "B T D"]:
         """What the decoder makes of vectors in the place of the words."""
+        model = cast(Transformer, self.model)
         source, target = (ids.expand(len(given), -1) for ids, given in zip(self.ids, vectors, strict=True))
-        with evaluating(self.model), reading(self.model, vectors):
-            return self.model.states(target, self.model.encode(source))
+        with evaluating(model), reading(model, vectors):
+            return model.states(target, model.encode(source))
 
     def scores(self, states: Float[Tensor, "*rows D"], written: Int[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
         """The log-probability of what each row writes."""
@@ -75,16 +78,29 @@ class Pair:
         return torch.cat([self.scores(x, self.written.expand(x.shape[:2])) for x in map(self.states, batches)])
 
 
+class LoneText(Pair):
+    """The same for a language model, whose source is empty."""
+
+    def states(self, vectors: Vectors) -> Float[Tensor, "B T D"]:
+        model, (_, given) = cast(LanguageModel, self.model), vectors
+        with evaluating(model), reading(model, (given,)):
+            return model.states(self.target.expand(len(given), -1))
+
+
+def tables_of(model: Transformer | LanguageModel) -> tuple[Table, Table]:
+    """Of the words of the source, and of the target."""
+    return model.words, (model.target_words or model.words) if isinstance(model, Transformer) else model.words
+
+
 @contextmanager
-def reading(model: Transformer, vectors: Vectors) -> Iterator[None]:
+def reading(model: Transformer | LanguageModel, vectors: Sequence[Float[Tensor, "B n D"]]) -> Iterator[None]:
     """While this lasts, the model is given these in the place of words: the source's first, as it reads that first."""
     given = iter(vectors)
 
     def replaced(*_: Any) -> Tensor:
         return next(given)
 
-    tables = [model.words] if model.target_words is None else [model.words, model.target_words]
-    hooks = [table.register_forward_hook(replaced) for table in tables]
+    hooks = [table.register_forward_hook(replaced) for table in {*tables_of(model)}]
     try:
         yield
     finally:
@@ -98,7 +114,9 @@ def reading(model: Transformer, vectors: Vectors) -> Iterator[None]:
 def leave_one_out(pair: Pair) -> Sides:
     source, target = pair.vectors
     whole = pair.values((source, target))
-    without_source = pair.values((each_left_out(source), target.expand(source.shape[1], -1, -1)))
+    without_source = whole[:0]
+    if source.shape[1]:
+        without_source = pair.values((each_left_out(source), target.expand(source.shape[1], -1, -1)))
     without_target = pair.values((source.expand(target.shape[1], -1, -1), each_left_out(target)))
     return (whole - without_source).T, (whole - without_target).T.tril()
 
@@ -189,5 +207,7 @@ def slopes_of(pair: Pair, vectors: Vectors, rows: range) -> Vectors:
         copies = [one.expand(len(rows), -1, -1).clone().requires_grad_() for one in vectors]
         states = pair.states((copies[0], copies[1]))[range(len(rows)), rows]
         told = pair.scores(states, pair.written[rows.start : rows.stop])
-        source, target = torch.autograd.grad(told.sum(), copies)
+        source, target = torch.autograd.grad(
+            told.sum(), copies, materialize_grads=True
+        )  # of an empty source there are none
     return source, target

@@ -9,12 +9,12 @@ import anywidget
 import traitlets
 
 from manyheads.errors import ManyheadsError
-from manyheads.inspection.api import Inspection
 from manyheads.inspection.bundle import Bundle
 from manyheads.inspection.comparison import second_bundle
 from manyheads.inspection.live import Live
 from manyheads.inspection.singlefile import script, style
 from manyheads.inspection.switches import Head
+from manyheads.inspection.translated import Inspection
 
 __all__ = ["Inspector"]
 

@@ -2,7 +2,7 @@
 
 Weights say where a head looks; a value that is looked at may still be small, or be undone by the rest of the layer. So each
 piece's value is taken out of one attention, of all its heads at once, and what comes out of the whole layer is compared with
-what came out before: 1 − the cosine. Rows are made to add up to 1, and the mean over the layers of the decoder is given.
+what came out before: 1 − the cosine. Rows are made to add up to 1, and the mean over the layers of the decoder is given, or of an encoder that is alone.
 
 n pieces, of which each is left out once · H heads · T rows · S keys · V value width · D model width
 """
@@ -13,50 +13,71 @@ from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
-from torch import Tensor, nn
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from manyheads.decoding.batching import evaluating
+from manyheads.inspection.trace import Model, attentions, one_pass, stacks
 from manyheads.inspection.vectors import MOST_TOKENS, Pair, Sides
-from manyheads.nn.blocks import DecoderBlock
+from manyheads.models.encoder import TextEncoder
+from manyheads.nn.blocks import DecoderBlock, EncoderBlock
 from manyheads.nn.fused import share_heads
 from manyheads.nn.layout import Padded
 from manyheads.nn.multihead import MultiHeadAttention
 
-__all__ = ["block_changes", "value_zeroing"]
+__all__ = ["block_changes", "value_zeroing", "value_zeroing_alone"]
 
+Block = EncoderBlock | DecoderBlock
 Given = tuple[Any, ...]
 
 
 @torch.no_grad()
 def value_zeroing(pair: Pair) -> Sides:
-    blocks = cast(Sequence[DecoderBlock], list(pair.model.decoder.blocks))
-    with evaluating(pair.model), given_to(blocks) as given:
-        pair.model(pair.source[None], pair.target[None])
-    with evaluating(pair.model):
-        source = [shares(block_changes(block, block.cross, given[block], len(pair.source))) for block in blocks]
-        target = [
-            shares(block_changes(block, block.attention, given[block], len(pair.target)).tril()) for block in blocks
-        ]
-    return torch.stack(source).mean(0), torch.stack(target).mean(0)
+    """What the rows of a decoder owe to the source, if there is one, and to the target."""
+    found = layer_changes(pair.model, pair.source, pair.target)
+    target = mean_of([changes.tril() for changes in found["decoder"]])
+    return mean_of(found["cross"]) if "cross" in found else target[:, :0], target
 
 
-def shares(changes: Float[Tensor, "T n"]) -> Float[Tensor, "T n"]:
-    return changes / changes.sum(-1, keepdim=True).clamp(min=1e-12)
+@torch.no_grad()
+def value_zeroing_alone(model: TextEncoder, source: Int[Tensor, " S"]) -> Float[Tensor, "S S"]:
+    """What the rows of an encoder owe to each other."""
+    return mean_of(layer_changes(model, source, source[:0])["encoder"])
 
 
-def block_changes(block: DecoderBlock, attention: MultiHeadAttention, given: Given, keys: int) -> Float[Tensor, "T n"]:
+def layer_changes(
+    model: Model, source: Int[Tensor, " S"], target: Int[Tensor, " T"]
+) -> dict[str, list[Float[Tensor, "T n"]]]:
+    """Of every attention of the last stack, layer by layer."""
+    *_, (kind, last) = stacks(model).items()
+    blocks = cast(Sequence[Block], list(last.blocks))
+    keys = {"encoder": len(source), "cross": len(source), "decoder": len(target)}
+    with evaluating(model):
+        with given_to(blocks) as given:
+            one_pass(model, source.tolist(), target.tolist(), {})
+        return {
+            name: [block_changes(*both, given[both[0]], keys[name]) for both in zip(blocks, layers, strict=True)]
+            for name, layers in attentions(model).items()
+            if name in (kind, "cross")
+        }
+
+
+def mean_of(layers: Sequence[Float[Tensor, "T n"]]) -> Float[Tensor, "T n"]:
+    """Of the shares that the rows of each layer have."""
+    return torch.stack([changes / changes.sum(-1, keepdim=True).clamp(min=1e-12) for changes in layers]).mean(0)
+
+
+def block_changes(block: Block, attention: MultiHeadAttention, given: Given, keys: int) -> Float[Tensor, "T n"]:
     """1 − the cosine between what a block gives, and what it gives without the value of each key in one of its attentions."""
-    x, layout, memory, memory_layout = given
-    whole = cast(Tensor, block(x, layout, memory, memory_layout))
+    x = given[0]
+    whole = cast(Tensor, block(*given))
     some = max(1, MOST_TOKENS // x.shape[1])
     found = []
     for left_out in torch.arange(keys, device=x.device).split(some):
         same = torch.zeros_like(left_out)
         hook = attention.register_forward_hook(without_value(left_out), with_kwargs=True)
         try:
-            layouts = cast(Padded, layout).select(same), cast(Padded, memory_layout).select(same)
-            changed = block(x[same], layouts[0], memory[same], layouts[1])
+            changed = block(*(one.select(same) if isinstance(one, Padded) else one[same] for one in given))
         finally:
             hook.remove()
         found.append(1 - F.cosine_similarity(changed.double(), whole.double(), dim=-1))
@@ -80,10 +101,14 @@ def without_value(keys: Tensor) -> Any:
 
 
 @contextmanager
-def given_to(blocks: Sequence[nn.Module]) -> Iterator[dict[nn.Module, Given]]:
-    """While this lasts, what each block of a decoder is given: (x, layout, memory, its layout)."""
-    found: dict[nn.Module, Given] = {}
-    hooks = [block.register_forward_pre_hook(lambda module, args: found.update({module: args[:4]})) for block in blocks]
+def given_to(blocks: Sequence[Block]) -> Iterator[dict[Block, Given]]:
+    """While this lasts, what each block is given: its input and layout and, in a decoder that reads a source, the memory and its own."""
+    found: dict[Block, Given] = {}
+
+    def note(block: Any, args: Given) -> None:
+        found[block] = args[: 4 if isinstance(block, DecoderBlock) else 2]
+
+    hooks = [block.register_forward_pre_hook(note) for block in blocks]
     try:
         yield found
     finally:

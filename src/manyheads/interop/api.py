@@ -1,18 +1,52 @@
-"""`import_model`: a folder of another library becomes a model folder."""
+"""`import_model` and `export_model`: a folder of another library becomes a model folder, and the other way round."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from manyheads.errors import InputError, nearest
-from manyheads.interop.bert import import_bert
-from manyheads.interop.gpt2 import import_gpt2
+from torch import nn
+
+from manyheads.errors import InputError, OptionError, nearest
+from manyheads.interop import bert, gpt2, llama
+from manyheads.interop.exported import Exported
 from manyheads.interop.huggingface import Source
 from manyheads.interop.imported import Imported
-from manyheads.modelfolder import check_new
+from manyheads.modelfolder import check_new, encoder_in, load_by_task
+from manyheads.recipe import Recipe
+from manyheads.text.vocabulary import Vocabulary
 
-__all__ = ["import_model"]
+__all__ = ["export_model", "import_model"]
 
-KINDS = {"bert": import_bert, "gpt2": import_gpt2}
+KINDS = {"bert": bert.import_bert, "gpt2": gpt2.import_gpt2, "llama": llama.import_llama}
 """By the model_type of config.json."""
+
+
+class Kind(NamedTuple):
+    """
+    like      what such a model is, in words
+    misfits   why a model of ours is none
+    export    what becomes of one that is
+    """
+
+    name: str
+    like: str
+    misfits: Callable[[Any], list[str]]
+    export: Callable[[nn.Module, Vocabulary, Recipe], Exported]
+
+
+CLASSES = {
+    "embed": [
+        Kind("a BERT", "norms after, layer norms, learned positions, biases", bert.misfits, bert.export_bert),
+    ],
+    "generate": [
+        Kind("a GPT-2", "norms before, layer norms, learned positions, biases", gpt2.misfits, gpt2.export_gpt2),
+        Kind("a Llama", "norms before, RMS norms, rotary positions, SwiGLU", llama.misfits, llama.export_llama),
+    ],
+}
+"""By the task of a model, what it can become."""
+
+HEADED = ("mask", "classify")
+"""Encoders with a head, which is left out."""
 
 
 def import_model(folder: str | Path, out: str | Path) -> Imported:
@@ -27,5 +61,28 @@ def import_model(folder: str | Path, out: str | Path) -> Imported:
         )
     found = KINDS[kind](source)
     found.check(source)
+    found.save(out)
+    return found
+
+
+def export_model(folder: str | Path, out: str | Path, to: str = "huggingface") -> Exported:
+    """Write `out`, a folder that Hugging Face's libraries read, from a model folder. Tells what it is."""
+    if to != "huggingface":
+        raise OptionError(f"a model is exported to 'huggingface', got {to!r}")
+    check_new(out)
+    model, vocabulary, recipe = load_by_task(folder)
+    headed = recipe.task in HEADED
+    kinds = CLASSES.get("embed" if headed else recipe.task)
+    if kinds is None:
+        raise InputError(
+            f"{folder}: what can be exported are encoders and language models, got one for {recipe.task!r}"
+        )
+    kind = min(kinds, key=lambda kind: len(kind.misfits(recipe.model)))
+    if faults := kind.misfits(recipe.model):
+        raise InputError(
+            f"{folder}: {kind.name} has {'; '.join(faults)}",
+            hint="; ".join(f"{kind.name}: {kind.like}" for kind in kinds),
+        )
+    found = kind.export(encoder_in(model, vocabulary) if headed else model, vocabulary, recipe)
     found.save(out)
     return found

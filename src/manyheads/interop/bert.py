@@ -1,36 +1,56 @@
-"""BERT from a folder of Hugging Face, as it is or as sentence-transformers has it: with a pooling, and vectors of length 1."""
+"""BERT from a folder of Hugging Face and back, as it is or as sentence-transformers has it: with a pooling, and vectors of length 1."""
 
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+from torch import nn
+
 from manyheads.errors import InputError, brief
-from manyheads.interop.huggingface import Source, take
+from manyheads.interop.bert_head import SAID_TWICE, knows_words, names_with_head
+from manyheads.interop.exported import PLAIN, Exported, as_json, grouped, their_activation, unlike
+from manyheads.interop.huggingface import Source, give, take
 from manyheads.interop.imported import ACTIVATIONS, Imported, beyond, cut_words, known, require
+from manyheads.interop.pieces import pieces_of
 from manyheads.models.config import EncoderConfig
-from manyheads.recipe import EmbedConfig, Recipe
+from manyheads.recipe import DataConfig, EmbedConfig, Recipe
 from manyheads.storage import PLAIN_NAME
 from manyheads.text.foreign import ForeignPieces
 from manyheads.text.vocabulary import Vocabulary
 
-__all__ = ["import_bert"]
+__all__ = ["export_bert", "import_bert", "misfits"]
 
 NEEDED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "max_position_embeddings")
 
 POOLINGS = {"mean_tokens": "mean", "cls_token": "first", "max_tokens": "max"}
 PREFIX = "bert."
 """Of models with a head."""
+SEGMENTS = "embeddings.token_type_embeddings.weight"
+INPUTS = ("input_ids", "token_type_ids", "attention_mask")
+SHAPE = PLAIN | {
+    "norm": "post", "normaliser": "layer", "positions": "learned", "bias": True, "feedforward_bias": True, "embed_norm": True,
+}  # fmt: skip
+"""What a model of ours must be for a BERT to be its equal."""
+
+
+# ── the way in ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def import_bert(source: Source) -> Imported:
     config = source.json("config.json")
     model, pieces = model_of(config, source), ForeignPieces(source.json("tokenizer.json"))
     stored = {name.removeprefix(PREFIX): tensor for name, tensor in source.weights().items()}
-    names = dict(names_of(model))
+    names, no_loss = dict(names_of(model)), ["embeddings.position_ids"]
+    task, tables, data = "embed", ["words.weight"], DataConfig(vocabulary=pieces.size)
+    if knows_words(stored, pieces) and model.max_length > 2:  # begin and end are tokens, too
+        names, no_loss = names_with_head(names), [*no_loss, *SAID_TWICE]
+        task, tables = "mask", ["body.words.weight", "prediction.bias"]
+        data = DataConfig(vocabulary=pieces.size, max_length=model.max_length - 2)
     weights = take(stored, names, source.folder)
-    cut_words(weights, ["words.weight"], pieces, source)
-    left_out = beyond(stored, names, ("embeddings.position_ids",))
-    recipe = Recipe(f"{source.folder.name}, imported", "embed", "", model=model, embed=embed_of(source, model))
-    return Imported(recipe, Vocabulary(pieces), weights, left_out)
+    cut_words(weights, tables, pieces, source)
+    sections: Any = {"model": model, "data": data, "embed": embed_of(source, model)}
+    recipe = Recipe(f"{source.folder.name}, imported", task, "", **sections)
+    return Imported(recipe, Vocabulary(pieces), weights, beyond(stored, names, no_loss))
 
 
 def model_of(config: dict[str, Any], source: Source) -> EncoderConfig:
@@ -103,12 +123,72 @@ def pooling_of(source: Source, name: str) -> str:
     return POOLINGS[wanted[0]]
 
 
+# ── the way out ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def misfits(config: EncoderConfig) -> list[str]:
+    """Why there is no such BERT."""
+    odd = [] if their_activation(config) else [f"model.activation = 'gelu', got {config.activation!r}"]
+    return [*unlike(config, SHAPE), *grouped(config), *odd]
+
+
+def export_bert(model: nn.Module, vocabulary: Vocabulary, recipe: Recipe) -> Exported:
+    """Also as sentence-transformers reads it. A BERT's pooler, which our vectors do without, is not there."""
+    config, embed = recipe.encoder, recipe.embed
+    pieces = pieces_of(vocabulary.source, closed=True)
+    weights = give(model.state_dict(), dict(names_of(config)), config)
+    if not config.segments:  # a BERT always adds the vector of a kind of text: here that of the only one, which is 0
+        weights[SEGMENTS] = torch.zeros(1, config.width)
+    return Exported(
+        config_of(config, vocabulary.source.size, pieces.id("pad_token") or 0),
+        weights,
+        {**pieces.files(embed.max_length, INPUTS), **modules_of(embed, config)},
+    )
+
+
+def config_of(config: EncoderConfig, words: int, padding: int) -> dict[str, Any]:
+    return {
+        "architectures": ["BertModel"],
+        "model_type": "bert",
+        "vocab_size": words,
+        "hidden_size": config.width,
+        "num_hidden_layers": config.layers,
+        "num_attention_heads": config.heads,
+        "intermediate_size": config.feedforward,
+        "hidden_act": their_activation(config),
+        "hidden_dropout_prob": config.dropout,
+        "attention_probs_dropout_prob": config.attention_dropout,
+        "layer_norm_eps": config.norm_eps,
+        "max_position_embeddings": config.max_length,
+        "type_vocab_size": max(1, config.segments),
+        "pad_token_id": padding,
+    }
+
+
+def modules_of(embed: EmbedConfig, config: EncoderConfig) -> dict[str, bytes]:
+    """What sentence-transformers does with the states of tokens."""
+    kinds = ["Transformer", "Pooling", *(["Normalize"] if embed.normalise else [])]
+    modules = [
+        {"idx": n, "name": str(n), "path": f"{n}_{kind}" if n else "", "type": f"sentence_transformers.models.{kind}"}
+        for n, kind in enumerate(kinds)
+    ]
+    modes = {f"pooling_mode_{theirs}": ours == embed.pooling for theirs, ours in POOLINGS.items()}
+    return {
+        "modules.json": as_json(modules),
+        "sentence_bert_config.json": as_json({"max_seq_length": embed.max_length, "do_lower_case": False}),
+        "1_Pooling/config.json": as_json({"word_embedding_dimension": config.width, **modes}),
+    }
+
+
+# ── both ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
 def names_of(config: EncoderConfig) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Our name, and theirs: queries, keys and values are one matrix here."""
     yield "words.weight", ("embeddings.word_embeddings.weight",)
     yield "embed.positions.table.weight", ("embeddings.position_embeddings.weight",)
     if config.segments:
-        yield "embed.segments.weight", ("embeddings.token_type_embeddings.weight",)
+        yield "embed.segments.weight", (SEGMENTS,)
     for part in ("weight", "bias"):
         yield f"embed.norm.{part}", (f"embeddings.LayerNorm.{part}",)
     for n in range(config.layers):

@@ -1,17 +1,27 @@
-"""GPT-2 from a folder of Hugging Face."""
+"""GPT-2 from a folder of Hugging Face, and back."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from manyheads.errors import InputError, brief
-from manyheads.interop.huggingface import Source, take
-from manyheads.interop.imported import ACTIVATIONS, Imported, beyond, cut_words, known, require
+from torch import nn
+
+from manyheads.errors import InputError
+from manyheads.interop.exported import PLAIN, Exported, grouped, their_activation, unlike
+from manyheads.interop.huggingface import Source, give
+from manyheads.interop.imported import ACTIVATIONS, Imported, known, require
+from manyheads.interop.language_models import (
+    HEAD,
+    exported_language_model,
+    frame_said,
+    imported_language_model,
+    open_pieces,
+)
 from manyheads.models.config import LanguageModelConfig
-from manyheads.recipe import DataConfig, Recipe
-from manyheads.text.foreign import ForeignPieces
+from manyheads.recipe import Recipe
+from manyheads.text.tokenizer import Tokenizer
 from manyheads.text.vocabulary import Vocabulary
 
-__all__ = ["import_gpt2"]
+__all__ = ["export_gpt2", "import_gpt2", "misfits"]
 
 NEEDED = ("n_embd", "n_layer", "n_head", "n_positions")
 UNLIKE = {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False}
@@ -20,30 +30,19 @@ PREFIX = "transformer."
 TURNED = (".attn.c_attn.weight", ".attn.c_proj.weight", ".mlp.c_fc.weight", ".mlp.c_proj.weight")
 """They are stored with their inputs down the side."""
 BUFFERS = (".attn.bias", ".attn.masked_bias")
+SHAPE = PLAIN | {"norm": "pre", "normaliser": "layer", "positions": "learned", "bias": True, "feedforward_bias": True}
+"""What a model of ours must be for a GPT-2 to be its equal."""
+
+
+# ── the way in ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def import_gpt2(source: Source) -> Imported:
     config = source.json("config.json")
-    model, ends = model_of(config, source), ends_of(config, source)
-    pieces = ForeignPieces(source.json("tokenizer.json"), begin=ends[:1], end=ends)
+    model, pieces = model_of(config, source), open_pieces(config, source)
     stored = {name.removeprefix(PREFIX): tensor for name, tensor in source.weights().items()}
     stored = {name: tensor.T if name.endswith(TURNED) else tensor for name, tensor in stored.items()}
-    names = dict(names_of(model))
-    weights = take(stored, names, source.folder)
-    cut_words(weights, ["words.weight"] if model.tie else ["words.weight", "head.weight"], pieces, source)
-    left_out = [name for name in beyond(stored, names, ("lm_head.weight",)) if not name.endswith(BUFFERS)]
-    data = DataConfig(vocabulary=pieces.size, max_length=min(255, model.max_length - 1))
-    recipe = Recipe(f"{source.folder.name}, imported", "generate", "", model=model, data=data)
-    return Imported(recipe, Vocabulary(pieces), weights, left_out)
-
-
-def ends_of(config: dict[str, Any], source: Source) -> list[int]:
-    """Tokens that end a text: one, several, or none."""
-    said = config.get("eos_token_id")
-    ends = [] if said is None else said if isinstance(said, list) else [said]
-    if not all(type(end) is int for end in ends):
-        raise InputError(f"{source.folder}: eos_token_id is a number, or a list of them, got {brief(said)}")
-    return ends
+    return imported_language_model(source, model, pieces, stored, dict(names_of(model)), BUFFERS)
 
 
 def model_of(config: dict[str, Any], source: Source) -> LanguageModelConfig:
@@ -67,12 +66,53 @@ def model_of(config: dict[str, Any], source: Source) -> LanguageModelConfig:
     )
 
 
+# ── the way out ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def misfits(config: LanguageModelConfig) -> list[str]:
+    """Why there is no such GPT-2."""
+    odd = [] if their_activation(config) else [f"model.activation = 'gelu-tanh', got {config.activation!r}"]
+    return [*unlike(config, SHAPE), *grouped(config), *odd]
+
+
+def export_gpt2(model: nn.Module, vocabulary: Vocabulary, recipe: Recipe) -> Exported:
+    config, tokenizer = recipe.language_model, vocabulary.source
+    weights = {
+        name if name == HEAD else PREFIX + name: tensor.T if name.endswith(TURNED) else tensor
+        for name, tensor in give(model.state_dict(), dict(names_of(config)), config).items()
+    }
+    return exported_language_model(config_of(config, tokenizer), weights, tokenizer, config.max_length)
+
+
+def config_of(config: LanguageModelConfig, tokenizer: Tokenizer) -> dict[str, Any]:
+    return {
+        "architectures": ["GPT2LMHeadModel"],
+        "model_type": "gpt2",
+        "vocab_size": tokenizer.size,
+        "n_embd": config.width,
+        "n_layer": config.layers,
+        "n_head": config.heads,
+        "n_inner": config.feedforward,
+        "n_positions": config.max_length,
+        "activation_function": their_activation(config),
+        "resid_pdrop": config.dropout,
+        "embd_pdrop": config.dropout,
+        "attn_pdrop": config.attention_dropout,
+        "layer_norm_epsilon": config.norm_eps,
+        "tie_word_embeddings": config.tie,
+        **frame_said(tokenizer),
+    }
+
+
+# ── both ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
 def names_of(config: LanguageModelConfig) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Our name, and theirs."""
     yield "words.weight", ("wte.weight",)
     yield "positions.table.weight", ("wpe.weight",)
     if not config.tie:
-        yield "head.weight", ("lm_head.weight",)
+        yield "head.weight", (HEAD,)
     pairs = {
         "attention.input": "attn.c_attn",
         "attention.output": "attn.c_proj",

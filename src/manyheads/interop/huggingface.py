@@ -1,4 +1,7 @@
-"""A model folder as Hugging Face's libraries write it: JSON and safetensors. Nothing in it is run, and pickles are not opened."""
+"""A model folder as Hugging Face's libraries write and read it: JSON and safetensors. Nothing in it is run, and pickles are not opened.
+
+One table of names serves both ways: `take` joins their tensors into ours, `give` cuts ours into theirs.
+"""
 
 import json
 from collections.abc import Mapping
@@ -11,10 +14,14 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from manyheads.errors import InputError, brief
+from manyheads.models.config import StackConfig
 
-__all__ = ["Source", "take"]
+__all__ = ["Names", "Source", "give", "take"]
 
 LARGEST_JSON = 64 << 20
+
+Names = Mapping[str, tuple[str, ...]]
+"""Our name of a tensor, and theirs of what stands one below the other in it: queries, keys and values, or the two halves of a gate."""
 
 
 class Source:
@@ -63,7 +70,7 @@ class Source:
         return {name: tensor.float() for name, tensor in found.items() if tensor.is_floating_point() and tensor.ndim}
 
 
-def take(weights: Mapping[str, Tensor], names: Mapping[str, tuple[str, ...]], where: object) -> dict[str, Tensor]:
+def take(weights: Mapping[str, Tensor], names: Names, where: object) -> dict[str, Tensor]:
     """Our names, and the tensors that stand one below the other under each. What is missing is named."""
     missing = sorted({name for parts in names.values() for name in parts} - weights.keys())
     if missing:
@@ -72,3 +79,18 @@ def take(weights: Mapping[str, Tensor], names: Mapping[str, tuple[str, ...]], wh
         return {ours: torch.cat([weights[name] for name in theirs]) for ours, theirs in names.items()}
     except RuntimeError as error:
         raise InputError(f"{where}: queries, keys and values must fit together: {error}") from None
+
+
+def give(weights: Mapping[str, Tensor], names: Names, config: StackConfig) -> dict[str, Tensor]:
+    """The way back: their names, and ours cut into what stands one below the other under each."""
+    queries, keys = config.heads * config.head_width, (config.kv_heads or config.heads) * config.head_width
+    found: dict[str, Tensor] = {}
+    for ours, theirs in names.items():
+        tensor = weights[ours]
+        rows = (
+            [queries, keys, len(tensor) - queries - keys]
+            if len(theirs) == 3
+            else [len(tensor) // len(theirs)] * len(theirs)
+        )
+        found |= zip(theirs, tensor.split(rows), strict=True)
+    return found

@@ -1,6 +1,6 @@
 """What is made of a model from elsewhere, whatever it is."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,7 +43,7 @@ class Imported:
         save_weights(folder, self.weights, self.vocabulary, self.recipe)
 
 
-def beyond(stored: Mapping[str, Tensor], names: Mapping[str, tuple[str, ...]], but: tuple[str, ...]) -> list[str]:
+def beyond(stored: Mapping[str, Tensor], names: Mapping[str, tuple[str, ...]], but: Collection[str]) -> list[str]:
     """What is stored and not taken over; `but` are names of what is no loss."""
     return sorted(stored.keys() - {name for parts in names.values() for name in parts} - set(but))
 

@@ -5,11 +5,15 @@ Nothing here imports torch, so that recipes can be read, listed and refused in n
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil
 from typing import Literal
 
 from manyheads.sections import Section, between
 
-__all__ = ["EncoderConfig", "LanguageModelConfig", "StackConfig", "TransformerConfig"]
+__all__ = ["EncoderConfig", "LanguageModelConfig", "ParallelConfig", "StackConfig", "TransformerConfig"]
+
+SPREAD = 64
+"""Where the length of a target is predicted, it is at most so many tokens longer, or shorter, than its source."""
 
 Positions = Literal["sinusoidal", "sinusoidal-split", "learned", "rotary", "none"]
 Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "swiglu"]
@@ -108,10 +112,40 @@ class TransformerConfig(StackConfig):
         """Decoder blocks."""
         return self.decoder_layers or self.layers
 
+    @property
+    def causal(self) -> bool:
+        """Does a target token see only those before it?"""
+        return True
+
     def rules(self) -> Iterator[str]:
         yield from super().rules()
         if self.cross == "same" and self.depth != self.layers:
             yield f"cross = 'same' needs as many decoder as encoder layers, got {self.depth} and {self.layers}"
+
+
+@dataclass(frozen=True)
+class ParallelConfig(TransformerConfig):
+    """An encoder-decoder that writes all of its tokens at once: each sees all places of the target.
+
+    writes                 "mask": masked places are filled in, several times over, as many places as a predictor of the length says;
+                           "end": the same, on more places than are needed, cut at the first end;
+                           "graph": the vertices of a graph, of which one path is read
+    places                 for "end" and "graph": places for each source token
+    """
+
+    writes: Literal["mask", "end", "graph"] = "mask"
+    places: float = between(0.1, 64, default=4.0)
+
+    @property
+    def causal(self) -> bool:
+        return False
+
+    def places_for(self, source: int, target: int = 0) -> int:
+        """Places that a pair takes, by its tokens, the end of the source among them: enough for the target, if it is known, and as many
+        as there will be when it is not. The first and the last vertex of a graph say nothing; behind a target stands an end."""
+        if self.writes == "mask":
+            return max(1, target)
+        return max(ceil(self.places * source), target) + (2 if self.writes == "graph" else 1)
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ to those of the model as built, and the multiply-adds equal to PyTorch's own flo
 Multiply-adds are those of matrix products; a masked score costs as much as any other, as it does on that path.
 A multiply-add is two floating-point operations, and a training step costs three forward passes.
 
-    embedding     words and learned positions; reading a table multiplies nothing
+    embedding     words, learned positions, kinds of text; reading a table multiplies nothing
     projections   of queries, keys and values
     scores        every query with every key
     weighted sum  of the values
     output        the projection of the joined heads
     feed-forward
-    norms         of the blocks and after the stacks; no products
+    norms         of the embeddings, of the blocks and after the stacks; no products
     head          from the model's width to the vocabulary; no parameters of its own if tied
 
 B batch · T queries · S keys · D model width · H heads · G key/value heads · K key width · V value width
@@ -21,9 +21,24 @@ from collections import Counter
 from dataclasses import dataclass
 
 from manyheads.errors import OptionError
-from manyheads.models.config import TransformerConfig
+from manyheads.models.config import (
+    SPREAD,
+    EncoderConfig,
+    LanguageModelConfig,
+    ParallelConfig,
+    StackConfig,
+    TransformerConfig,
+)
 
-__all__ = ["PARTS", "Cost", "attention_cost", "transformer_cost"]
+__all__ = [
+    "PARTS",
+    "Cost",
+    "attention_cost",
+    "encoder_cost",
+    "language_model_cost",
+    "parallel_cost",
+    "transformer_cost",
+]
 
 PARTS = ("embedding", "projections", "scores", "weighted sum", "output", "feed-forward", "norms", "head")
 
@@ -47,7 +62,7 @@ class Cost:
 NOTHING = Cost(Counter(), Counter())
 
 
-def attention_cost(config: TransformerConfig, *, batch: int, queries: int, keys: int, output: bool = True) -> Cost:
+def attention_cost(config: StackConfig, *, batch: int, queries: int, keys: int, output: bool = True) -> Cost:
     """One multi-head attention of `queries` to `keys` (to themselves, if as many)."""
     width, heads, kv_heads = config.width, config.heads, config.kv_heads or config.heads
     key_width = config.head_width
@@ -73,27 +88,41 @@ def attention_cost(config: TransformerConfig, *, batch: int, queries: int, keys:
     )
 
 
-def feedforward_cost(config: TransformerConfig, *, batch: int, length: int) -> Cost:
+def feedforward_cost(config: StackConfig, *, batch: int, length: int) -> Cost:
     inputs = 2 if config.activation == "swiglu" else 1
     weights = (inputs + 1) * config.width * config.feedforward
     biases = config.feedforward_bias * (inputs * config.feedforward + config.width)
     return Cost(Counter({"feed-forward": weights + biases}), Counter({"feed-forward": batch * length * weights}))
 
 
-def norm_cost(config: TransformerConfig) -> Cost:
+def norm_cost(config: StackConfig) -> Cost:
     return Cost(Counter({"norms": config.width * (2 if config.normaliser == "layer" else 1)}), Counter())
 
 
-def embedding_cost(config: TransformerConfig, source_words: int, target_words: int) -> Cost:
-    words = source_words if config.tie == "all" else source_words + target_words
-    positions = 2 * config.max_length if config.positions == "learned" else 0
-    return Cost(Counter({"embedding": config.width * (words + positions)}), Counter())
+def table_cost(config: StackConfig, rows: int) -> Cost:
+    return Cost(Counter({"embedding": config.width * rows}), Counter())
 
 
-def head_cost(config: TransformerConfig, words: int, *, batch: int, length: int) -> Cost:
+def position_cost(config: StackConfig) -> Cost:
+    return table_cost(config, config.max_length) if config.positions == "learned" else NOTHING
+
+
+def head_cost(config: StackConfig, words: int, *, tied: bool, batch: int, length: int) -> Cost:
     weights = config.width * words
-    own = weights if config.tie == "none" else 0
-    return Cost(Counter({"head": own}), Counter({"head": batch * length * weights}))
+    return Cost(Counter({"head": 0 if tied else weights}), Counter({"head": batch * length * weights}))
+
+
+def stack_cost(config: StackConfig, layers: int, *, batch: int, length: int, memory: int | None = None) -> Cost:
+    """Blocks, all alike, and the norm after the last. With a memory of so many tokens, each block reads that, too."""
+    norm = norm_cost(config)
+    block = (
+        attention_cost(config, batch=batch, queries=length, keys=length)
+        + norm
+        + (NOTHING if memory is None else attention_cost(config, batch=batch, queries=length, keys=memory) + norm)
+        + feedforward_cost(config, batch=batch, length=length)
+        + norm
+    )
+    return block * layers + (norm if config.norm == "pre" else NOTHING)
 
 
 def transformer_cost(
@@ -105,28 +134,76 @@ def transformer_cost(
     target_length: int = 1,
 ) -> Cost:
     """One forward pass of `batch` sentence pairs of the given lengths."""
-    if config.positions == "learned" and max(source_length, target_length) > config.max_length:
+    check_length(config, max(source_length, target_length))
+    source_words, words = (vocabulary, vocabulary) if isinstance(vocabulary, int) else vocabulary
+    return (
+        table_cost(config, source_words if config.tie == "all" else source_words + words)
+        + position_cost(config) * 2
+        + stack_cost(config, config.layers, batch=batch, length=source_length)
+        + stack_cost(config, config.depth, batch=batch, length=target_length, memory=source_length)
+        + head_cost(config, words, tied=config.tie != "none", batch=batch, length=target_length)
+    )
+
+
+def parallel_cost(
+    config: ParallelConfig,
+    vocabulary: int | tuple[int, int],
+    *,
+    batch: int = 1,
+    source_length: int = 1,
+    target_length: int = 1,
+) -> Cost:
+    """One pass over all places of `batch` sentence pairs: one iteration. What tells lengths, or links, is counted with the head."""
+    places = config.places_for(source_length, target_length)
+    plain = transformer_cost(config, vocabulary, batch=batch, source_length=source_length, target_length=places)
+    mask = table_cost(
+        config, 1 if config.tie != "none" else 2
+    )  # a row that is read; the untied head has one that is never written
+    return plain + mask + OF_PLACES[config.writes](config, batch, places)
+
+
+def length_cost(config: ParallelConfig, batch: int, _places: int) -> Cost:
+    lengths = 2 * SPREAD + 1
+    return Cost(Counter({"head": (config.width + 1) * lengths}), Counter({"head": batch * config.width * lengths}))
+
+
+def link_cost(config: ParallelConfig, batch: int, places: int) -> Cost:
+    """Queries, keys and gates of every vertex, and every vertex with every other."""
+    width, outputs = config.width, 2 * config.width + config.heads
+    return Cost(
+        Counter({"head": (width + 1) * outputs}),
+        Counter({"head": batch * places * width * outputs, "scores": batch * places * places * width}),
+    )
+
+
+OF_PLACES = {"mask": length_cost, "end": lambda *_: NOTHING, "graph": link_cost}
+
+
+def encoder_cost(config: EncoderConfig, vocabulary: int, *, batch: int = 1, length: int = 1) -> Cost:
+    """One forward pass of `batch` texts, up to a vector of each token: what is made of these is not counted."""
+    check_length(config, length)
+    return (
+        table_cost(config, vocabulary + config.segments)
+        + position_cost(config)
+        + (norm_cost(config) if config.embed_norm else NOTHING)
+        + stack_cost(config, config.layers, batch=batch, length=length)
+    )
+
+
+def language_model_cost(config: LanguageModelConfig, vocabulary: int, *, batch: int = 1, length: int = 1) -> Cost:
+    """One forward pass of `batch` texts, with what comes next at every token, as in training."""
+    check_length(config, length)
+    return (
+        table_cost(config, vocabulary)
+        + position_cost(config)
+        + stack_cost(config, config.layers, batch=batch, length=length)
+        + head_cost(config, vocabulary, tied=config.tie, batch=batch, length=length)
+    )
+
+
+def check_length(config: StackConfig, length: int) -> None:
+    if config.positions == "learned" and length > config.max_length:
         raise OptionError(
-            f"learned positions end at max_length {config.max_length}, got {max(source_length, target_length)} tokens",
+            f"learned positions end at max_length {config.max_length}, got {length} tokens",
             hint="a larger max_length makes the table longer",
         )
-    words = (vocabulary, vocabulary) if isinstance(vocabulary, int) else vocabulary
-    norm = norm_cost(config)
-    encoder_block = (
-        attention_cost(config, batch=batch, queries=source_length, keys=source_length)
-        + feedforward_cost(config, batch=batch, length=source_length)
-        + norm * 2
-    )
-    decoder_block = (
-        attention_cost(config, batch=batch, queries=target_length, keys=target_length)
-        + attention_cost(config, batch=batch, queries=target_length, keys=source_length)
-        + feedforward_cost(config, batch=batch, length=target_length)
-        + norm * 3
-    )
-    return (
-        embedding_cost(config, *words)
-        + encoder_block * config.layers
-        + decoder_block * config.depth
-        + (norm * 2 if config.norm == "pre" else NOTHING)
-        + head_cost(config, words[1], batch=batch, length=target_length)
-    )

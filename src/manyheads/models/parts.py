@@ -54,7 +54,7 @@ def build_encoder(config: StackConfig, *, causal: bool = False) -> Encoder:
 def build_decoder(config: TransformerConfig) -> Decoder:
     blocks = [
         DecoderBlock(
-            build_attention(config, causal=True),
+            build_attention(config, causal=config.causal),
             build_attention(config, rotary=False),  # source and target positions are not to be compared
             build_feedforward(config),
             residual,

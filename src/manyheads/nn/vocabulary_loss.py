@@ -53,58 +53,73 @@ def vocabulary_loss(
     smoothing: float = 0.0,
     terms: Terms = Terms(),  # noqa: B008
     padding: int = 0,
+    bias: Float[Tensor, " W"] | None = None,
 ) -> Float[Tensor, ""]:
     """
     x         the states that predict the labels; or those of two predictions, one behind the other
     padding   a label that costs nothing
+    bias      of every word, if there are any
 
-    Logits are x · weightᵀ in the precision that autocast wants; all that is made of them is computed in float32.
+    Logits are x · weightᵀ + bias in the precision that autocast wants; all that is made of them is computed in float32.
     """
     x = x.to(half_of(x)).reshape(-1, labels.numel(), x.shape[-1])
-    return VocabularyLoss.apply(x, weight, labels.flatten(), smoothing, terms, padding)
+    return VocabularyLoss.apply(x, weight, bias, labels.flatten(), smoothing, terms, padding)
 
 
 class VocabularyLoss(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Float[Tensor, "times N D"], weight: Float[Tensor, "W D"], labels: Int[Tensor, " N"],
-        smoothing: float, terms: Terms, padding: int,
+        ctx: Any, x: Float[Tensor, "times N D"], weight: Float[Tensor, "W D"], bias: Float[Tensor, " W"] | None,
+        labels: Int[Tensor, " N"], smoothing: float, terms: Terms, padding: int,
     ) -> Float[Tensor, ""]:  # fmt: skip
         with torch.autocast(x.device.type, enabled=False):
-            loss, dx, dw = judge(x, weight, labels, smoothing, terms, padding)
-        ctx.save_for_backward(dx, dw)
+            loss, *gradients = judge(x, weight, bias, labels, smoothing, terms, padding)
+        ctx.save_for_backward(*gradients)
         return loss
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        dx, dw = ctx.saved_tensors
-        return dx * gradient, dw * gradient, None, None, None, None
+        dx, dw, db = ctx.saved_tensors
+        return dx * gradient, dw * gradient, None if db is None else db * gradient, None, None, None, None
 
 
 def judge(
-    x: Float[Tensor, "times N D"], weight: Float[Tensor, "W D"], labels: Int[Tensor, " N"],
-    smoothing: float, terms: Terms, padding: int,
-) -> tuple[Float[Tensor, ""], Float[Tensor, "times N D"], Float[Tensor, "W D"]]:  # fmt: skip
-    """(the loss, its gradients by x and by the weight)"""
+    x: Float[Tensor, "times N D"], weight: Float[Tensor, "W D"], bias: Float[Tensor, " W"] | None,
+    labels: Int[Tensor, " N"], smoothing: float, terms: Terms, padding: int,
+) -> tuple[Float[Tensor, ""], Float[Tensor, "times N D"], Float[Tensor, "W D"], Float[Tensor, " W"] | None]:  # fmt: skip
+    """(the loss, its gradients by x, by the weight and, if there is one, by the bias)"""
     times, tokens, _ = x.shape
     table = ready(weight, x.dtype)
+    biases = None if bias is None else ready(bias, x.dtype)
     share = tokens_at_once(tokens, times * len(table) * x.element_size())
     room = x.new_empty(times, share, len(table))
     losses = x.new_empty(tokens, dtype=torch.float32)
-    dx, dw = torch.empty_like(x), None
+    dx, dw, db = torch.empty_like(x), None, None if bias is None else torch.zeros_like(bias, dtype=torch.float32)
     for start in range(0, tokens, share):
         some = slice(start, start + share)
         parts = list(zip(x[:, some], room[:, : tokens - start], dx[:, some], strict=True))
         for states, logits, _ in parts:
-            torch.mm(states, table.T, out=logits)
+            product(states, table, biases, logits)
         judge_logits(room, labels[some], losses[some], len(weight), smoothing, terms, padding)
         for states, gradient, change in parts:
             torch.mm(gradient, table, out=change)
             more = wide_product(gradient.T, states)
             dw = more if dw is None else dw.add_(more)
+            if db is not None:
+                db += gradient[:, : len(db)].sum(0, dtype=torch.float32)
     assert dw is not None  # there are tokens
-    return losses.sum(), dx, dw[: len(weight)].to(weight.dtype)
+    return losses.sum(), dx, dw[: len(weight)].to(weight.dtype), None if db is None else db.to(weight.dtype)
+
+
+def product(
+    states: Float[Tensor, "N D"], table: Float[Tensor, "room D"], bias: Float[Tensor, " room"] | None, out: Tensor
+) -> None:
+    """Logits, in one pass over them also if there is a bias."""
+    if bias is None:
+        torch.mm(states, table.T, out=out)
+    else:
+        torch.addmm(bias, states, table.T, out=out)
 
 
 def judge_logits(
@@ -134,10 +149,10 @@ def tokens_at_once(tokens: int, size: int) -> int:
     return max(1, -(-tokens // shares))
 
 
-def ready(weight: Float[Tensor, "W D"], dtype: torch.dtype) -> Float[Tensor, "room D"]:
+def ready(weight: Float[Tensor, "W *D"], dtype: torch.dtype) -> Float[Tensor, "room *D"]:
     """In the precision of the product, with zeros behind."""
-    words, width = weight.shape
-    table = weight.new_empty(-(-words // VECTOR) * VECTOR, width, dtype=dtype)
+    words, *width = weight.shape
+    table = weight.new_empty(-(-words // VECTOR) * VECTOR, *width, dtype=dtype)
     table[:words] = weight
     table[words:] = 0
     return table

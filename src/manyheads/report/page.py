@@ -232,7 +232,7 @@ def evenly(items: list[Any], most: int) -> list[Any]:
 
 def attention_section(run: Run, samples: list[Sample]) -> str:
     """Where the run's model looks when it writes its output for the first sample."""
-    if not samples or task_of_folder(run.root) == "generate":  # what a language model reads is what it has written
+    if not samples or task_of_folder(run.root) != "translate":  # others have no second text to look from
         return ""
     try:
         model, vocabulary, _ = load_model(run.root)

@@ -31,7 +31,7 @@ from manyheads.tasks.losses import divergence, log_probabilities, smoothed_loss
 from manyheads.tasks.pairs import Pairs
 from manyheads.text.tokenizer import PADDING
 
-__all__ = ["FusedPairLoss", "PairLoss", "choose_loss", "cut_words"]
+__all__ = ["FusedPairLoss", "PairLoss", "choose_loss", "cut_words", "states_of_texts"]
 
 Read = Callable[..., Tensor]
 """(model, *inputs) → what a model makes of them: logits, or the states that they are made of"""
@@ -62,16 +62,22 @@ class PairLoss:
 
 @dataclass(frozen=True)
 class FusedPairLoss:
-    """The same, on a GPU in a few kernels: they begin with the states that logits are made of, and never hold a table of all logits."""
+    """The same, on a GPU in a few kernels: they begin with the states that logits are made of, and never hold a table of all logits.
+
+    read     (model, *inputs) → states
+    biased   the model has a bias for every word
+    """
 
     loss: PairLoss
     read: Read = field(default_factory=lambda: states_of)
+    biased: bool = False
 
     def __call__(self, model: Any, pairs: Pairs) -> Float[Tensor, ""]:
         states = self.loss.predict(model, pairs, read=self.read)
         if vocabulary_loss_applies(states):
             how = self.loss.smoothing, self.loss.terms, PADDING
-            return vocabulary_loss(states, model.output_words, pairs.labels, *how)
+            bias = model.output_bias if self.biased else None
+            return vocabulary_loss(states, model.output_words, pairs.labels, *how, bias)
         return self.loss.judge(model.logits(states), pairs.labels)
 
 
@@ -98,6 +104,11 @@ def states_of(
     model: Any, source: Tensor, target: Tensor, source_layout: Layout | None = None, target_layout: Layout | None = None
 ) -> Float[Tensor, "*target D"]:
     return model.states(target, model.encode(source, source_layout), target_layout)
+
+
+def states_of_texts(model: Any, *inputs: Any) -> Float[Tensor, "*target D"]:
+    """Of a model that reads one side."""
+    return model.states(*inputs)
 
 
 def predict_once(model: nn.Module, pairs: Pairs, read: Read = logits_of) -> Float[Tensor, "*target last"]:

@@ -3,7 +3,7 @@
 A line of a file is a text. It begins with a token of its own and ends with one, so that a model learns how texts begin and where they end.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -15,15 +15,13 @@ from manyheads.generation.scoring import TextScore, bits_per_byte
 from manyheads.generation.writer import Writer
 from manyheads.models.language_model import LanguageModel
 from manyheads.recipe import Recipe
-from manyheads.tasks.consistency import FusedPairLoss, choose_loss
-from manyheads.tasks.lines import Lines, LineTask, listed
-from manyheads.tasks.task import Sample, Say, Validation
+from manyheads.tasks.consistency import FusedPairLoss, choose_loss, states_of_texts
+from manyheads.tasks.lines import TextTask
+from manyheads.tasks.task import Sample, Validation
 from manyheads.tasks.texts import PackedTexts, TextBatch, count_tokens, pack_texts, pad_texts
 from manyheads.team import ALONE, Team
 from manyheads.text.packs import Room
-from manyheads.text.parallel import Parallel
 from manyheads.text.shards import Rows
-from manyheads.text.vocabulary import Vocabulary, train_tokenizer
 
 __all__ = ["Task"]
 
@@ -32,10 +30,8 @@ SAMPLED = 40
 """Tokens that the model writes of a sample."""
 
 
-class Task(LineTask):
+class Task(TextTask):
     """Texts to learn from, texts to be judged by. They stand where pairs have their sources."""
-
-    texts: ClassVar[bool] = True
 
     def __init__(self, recipe: Recipe, *data: Any) -> None:
         super().__init__(recipe, *data)
@@ -57,31 +53,11 @@ class Task(LineTask):
     def count(self, sources: Rows, targets: Rows) -> int:
         return count_tokens(sources)
 
-    @classmethod
-    def learn_vocabulary(cls, recipe: Recipe, sources: Lines, targets: Lines) -> Vocabulary:
-        return Vocabulary(train_tokenizer(recipe.data.tokenizer, sources(), recipe.data.vocabulary))
-
-    @classmethod
-    def describe(cls, data: Parallel, vocabulary: Vocabulary, recipe: Recipe, say: Say) -> None:
-        mixed = [f"{name}: {texts:,} texts × {weight:g}" for name, texts, weight in data.corpora]
-        parts = (mixed if len(mixed) > 1 else []) + data.train_counts.sentences()
-        say(f"train: {len(data.sources):,} texts, {int(data.sources.lengths.sum()):,} pieces" + listed(parts))
-        held_out = ", held out of the training set" if data.held_out else ""
-        say(f"dev: {len(data.dev):,} texts{held_out}" + listed(data.dev_counts.sentences()))
-        say(f"vocabulary: {vocabulary.source.size:,} pieces")
-
     def loss(self, model: nn.Module, batch: TextBatch | PackedTexts) -> Float[Tensor, ""]:
         return self.summed_loss(model, batch)
 
     def fused_loss(self) -> FusedPairLoss:
-        return FusedPairLoss(self.summed_loss, states_of_text)
-
-    def example(self) -> None:
-        """There is no pair to look at."""
-        return
-
-    def settle(self, model: nn.Module) -> Recipe:
-        return self.recipe
+        return FusedPairLoss(self.summed_loss, states_of_texts)
 
     def validate(self, model: nn.Module, *, final: bool = False, on: str = "dev", team: Team = ALONE) -> Validation:
         """How surprised it is by texts that it has not seen; and how it would go on with some."""
@@ -94,10 +70,6 @@ class Task(LineTask):
         loss = mean_loss(scores)
         metrics = {"loss": loss, "perplexity": perplexity(loss), "bits_per_byte": bits_per_byte(scores)}
         return Validation(-loss, metrics, samples)
-
-
-def states_of_text(model: Any, *inputs: Any) -> Tensor:
-    return model.states(*inputs)
 
 
 def as_language_model(model: nn.Module) -> LanguageModel:

@@ -1,6 +1,6 @@
 """A task whose data are lines of files: pairs of them, or texts. Reading them, keeping them as ids, and dealing out batches is the same for all."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from torch import nn
 
+from manyheads.inspection.moments import Pair as PairIds
 from manyheads.modelfolder import RECIPE, TOKENIZER
 from manyheads.recipe import Recipe
 from manyheads.tasks.pairs import Parts, pad_in_parts
@@ -31,13 +33,12 @@ from manyheads.text.parallel import (
     read_ready,
 )
 from manyheads.text.shards import Rows, Sequences
+from manyheads.text.spool import Spool
 from manyheads.text.tokenizer import PADDING, Tokenizer
 from manyheads.text.turns import Numbers
-from manyheads.text.vocabulary import Vocabulary
+from manyheads.text.vocabulary import Vocabulary, train_tokenizer
 
-__all__ = ["LineTask", "Lines", "listed"]
-
-Lines = Callable[[], Iterable[str]]
+__all__ = ["LineTask", "TextTask", "corpora_of", "describe_sets"]
 
 
 class LineTask:
@@ -45,6 +46,12 @@ class LineTask:
 
     texts: ClassVar[bool] = False
     """A line is a text, and not a pair."""
+
+    labelled: ClassVar[bool] = False
+    """What is learnt of a text is its label."""
+
+    cuts: ClassVar[bool] = False
+    """What is too long is cut, and not left out."""
 
     def __init__(
         self, recipe: Recipe, vocabulary: Vocabulary, data: Parallel, folder: Path, old: list[Pair] | None = None
@@ -66,10 +73,10 @@ class LineTask:
         say: Say,
         changed: bool = False,
     ) -> Self:
-        corpora = corpora_of(recipe, data, cls.texts)
+        reading = cls.reading(recipe)
+        corpora = corpora_of(data, reading)
         train, dev = corpora["train"] or (), corpora["dev"]
         old = data.get("old")
-        reading = reading_of(recipe, cls.texts)
         old_pairs = read_dev(check_paths(old, "--old-dev", reading), Counts()) if old else None
         known = Vocabulary.loads(files[TOKENIZER].decode(), TOKENIZER) if TOKENIZER in files else None
         begun = RECIPE in files  # what a run that never began has left may be other data
@@ -77,9 +84,13 @@ class LineTask:
         if before and not changed:
             check_unchanged(corpora, before)
         if known is None or changed or not begun or not is_prepared(folder):
-            learn = partial(cls.learn_vocabulary, recipe) if known is None else lambda *_: known
+            learn = (
+                partial(cls.learn_vocabulary, recipe)
+                if known is None
+                else partial(cls.keep_vocabulary, known, begun=begun)
+            )
             text = None if changed else before.get("text")
-            known = prepare_parallel(folder, train, dev, learn, recipe.data.max_length, text)
+            known = prepare_parallel(folder, train, dev, learn, cls.most_pieces(recipe, known), text, cls.cuts)
         vocabulary = known
         parallel = open_parallel(folder, vocabulary)
         cls.describe(parallel, vocabulary, recipe, say)
@@ -88,22 +99,52 @@ class LineTask:
     @classmethod
     def check(cls, recipe: Recipe, folder: Path, data: Mapping[str, Paths | None]) -> None:
         if before := read_ready(folder):
-            check_unchanged(corpora_of(recipe, data, cls.texts), before)
+            check_unchanged(corpora_of(data, cls.reading(recipe)), before)
+
+    @classmethod
+    def check_team(cls, team: Team) -> None:
+        """Any number of processes, unless a task says otherwise."""
+
+    @classmethod
+    def reading(cls, recipe: Recipe) -> ReadOptions:
+        return replace(recipe.data.reading, texts=cls.texts, labels=cls.labelled)
+
+    @classmethod
+    def most_pieces(cls, recipe: Recipe, known: Vocabulary | None) -> int:
+        """Pieces of a line that are learnt from. `known`: the vocabulary, unless it is still to be learnt."""
+        return recipe.data.max_length
 
     def files(self) -> dict[str, bytes]:
         return {TOKENIZER: self.vocabulary.dumps().encode()}
 
     def arrange(self, packs: int) -> BatchPlan | PackPlan:
         """Batches of so many packs; or, of none, of sentences of one length, to be padded."""
-        # One more token on either side: the end of the source, the begin or the end of the target.
-        lengths = self.sources.lengths + 1, self.targets.lengths + 1
+        lengths = self.lengths()
         train = self.recipe.train
-        corpora = [(pairs, weight) for _, pairs, weight in self.data.corpora]
+        corpora = self.corpora()
         if packs:
             self.plan = PackPlan(*lengths, train.tokens, train.seed, corpora, packs)
         else:
             self.plan = BatchPlan(*lengths, train.tokens, train.seed, corpora)
         return self.plan
+
+    def corpora(self) -> list[tuple[int, float]]:
+        """(lines, weight) of each."""
+        return [(lines, weight) for _, lines, weight in self.data.corpora]
+
+    @property
+    def longest(self) -> int:
+        """No line has more tokens on either side, as it stands in a pack."""
+        return self.recipe.data.max_length + self.around
+
+    def lengths(self) -> tuple[Numbers, Numbers]:
+        """Tokens of both sides of every line, as they stand in a batch."""
+        return self.sources.lengths + self.around, self.targets.lengths + self.around
+
+    @property
+    def around(self) -> int:
+        """Tokens more on either side: the end of the source, the begin or the end of the target."""
+        return 1
 
     @property
     def batches_per_epoch(self) -> int:
@@ -119,7 +160,7 @@ class LineTask:
         parts = [
             part for sides in self.pieces(step) for part in pad_in_parts(*sides, max(self.plan.room[:2]), self.pad)
         ]
-        return Parts(parts, sum(part.count for part in parts), rows)
+        return Parts(parts, at_least_one(sum(part.count for part in parts)), rows)
 
     def share_of(self, rows: Numbers, step: int, team: Team) -> Any:
         """A process' share of lines, padded."""
@@ -128,14 +169,19 @@ class LineTask:
         # All processes compute as many lines: who has one less gets one along with which there is nothing to learn.
         short = -(-len(rows) // team.size) - len(mine)
         batch = self.pad(sources.some(mine + [0] * short), targets.some(mine + [0] * short))
-        batch.labels[len(mine) :] = PADDING
-        return replace(batch, count=self.count(sources, targets), pairs=rows[mine])
+        self.silence(batch, len(mine))
+        return replace(batch, count=at_least_one(self.count(sources, targets)), pairs=rows[mine])
+
+    def silence(self, batch: Any, first: int) -> None:
+        """Nothing is learnt from the rows of a batch from `first` on."""
+        batch.labels[first:] = PADDING
 
     def packs(self, step: int) -> Parts[Any]:
         assert isinstance(self.plan, PackPlan)
-        pieces, longest = list(self.pieces(step)), self.recipe.data.max_length + 1
+        pieces, longest = list(self.pieces(step)), self.longest
         packs = [self.pack(*sides, self.plan.room, longest) for sides in pieces]
-        return Parts(packs, sum(self.count(*sides) for sides in pieces), np.concatenate(self.plan.rows(step)))
+        count = at_least_one(sum(self.count(*sides) for sides in pieces))
+        return Parts(packs, count, np.concatenate(self.plan.rows(step)))
 
     def pad(self, sources: Rows, targets: Rows) -> Any:
         """One line a row."""
@@ -150,13 +196,26 @@ class LineTask:
         raise NotImplementedError
 
     @classmethod
-    def learn_vocabulary(cls, recipe: Recipe, sources: Lines, targets: Lines) -> Vocabulary:
+    def learn_vocabulary(cls, recipe: Recipe, spool: Spool) -> Vocabulary:
         raise NotImplementedError
+
+    @classmethod
+    def keep_vocabulary(cls, known: Vocabulary, spool: Spool, begun: bool) -> Vocabulary:
+        """Of a model that is trained further; or, if it has `begun`, of the run that goes on."""
+        return known
 
     @classmethod
     def describe(cls, data: Parallel, vocabulary: Vocabulary, recipe: Recipe, say: Say) -> None:
         """What there is to learn from."""
         raise NotImplementedError
+
+    def example(self) -> PairIds | None:
+        """None to look at, unless a task has one."""
+        return None
+
+    def settle(self, model: nn.Module) -> Recipe:
+        """As it is, unless there is something to be found out about the model."""
+        return self.recipe
 
     def pieces(self, step: int) -> Iterator[tuple[Rows, Rows]]:
         """Sources and targets of each pack of a step."""
@@ -182,14 +241,37 @@ class LineTask:
         forget_ids(self.folder)
 
 
-def reading_of(recipe: Recipe, texts: bool) -> ReadOptions:
-    return replace(recipe.data.reading, texts=texts)
+class TextTask(LineTask):
+    """A line is a text. It stands where pairs have their sources."""
+
+    texts: ClassVar[bool] = True
+
+    @classmethod
+    def learn_vocabulary(cls, recipe: Recipe, spool: Spool) -> Vocabulary:
+        return Vocabulary(train_tokenizer(recipe.data.tokenizer, spool.sources(), recipe.data.vocabulary))
+
+    @classmethod
+    def describe(cls, data: Parallel, vocabulary: Vocabulary, recipe: Recipe, say: Say) -> None:
+        describe_sets(data, "texts", f"{int(data.sources.lengths.sum()):,} pieces", say)
+        say(f"vocabulary: {vocabulary.source.size:,} pieces")
 
 
-def corpora_of(
-    recipe: Recipe, data: Mapping[str, Paths | None], texts: bool = False
-) -> dict[str, tuple[Corpus, ...] | None]:
-    reading, dev = reading_of(recipe, texts), data["dev"]
+def describe_sets(data: Parallel, what: str, pieces: str, say: Say, of_dev: str = "") -> None:
+    """The training set and the development set. `what` a line is called, how many `pieces` they are, and what else is to be said `of_dev`."""
+    mixed = [f"{name}: {lines:,} {what} × {weight:g}" for name, lines, weight in data.corpora]
+    parts = (mixed if len(mixed) > 1 else []) + data.train_counts.sentences()
+    say(f"train: {len(data.sources):,} {what}, {pieces}" + listed(parts))
+    held_out = ", held out of the training set" if data.held_out else ""
+    say(f"dev: {len(data.dev):,} {what}{held_out}{of_dev}" + listed(data.dev_counts.sentences()))
+
+
+def at_least_one(count: int) -> int:
+    """What a summed loss is divided by. Of lines that have no pieces at all there is nothing to predict."""
+    return max(1, count)
+
+
+def corpora_of(data: Mapping[str, Paths | None], reading: ReadOptions) -> dict[str, tuple[Corpus, ...] | None]:
+    dev = data["dev"]
     return {
         "train": check_paths(data["train"] or (), "--train", reading),
         "dev": check_paths(dev, "--dev", reading) if dev else None,

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from manyheads.text.tokenizer import PADDING
 
-__all__ = ["divergence", "log_probabilities", "smoothed_loss"]
+__all__ = ["divergence", "log_probabilities", "smoothed_loss", "wide"]
 
 
 def smoothed_loss(

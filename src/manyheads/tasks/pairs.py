@@ -11,7 +11,7 @@ B pairs · S source tokens · T target tokens
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -52,6 +52,14 @@ class Pairs(Protocol):
 
 class Tensors:
     """A batch whose fields are tensors, but for plain numbers."""
+
+    least: ClassVar[str] = "sentence"
+    smaller: ClassVar[str] = "data.max_length leaves out the longest"
+
+    @property
+    def tokens(self) -> int:
+        """What speed is told in: that which the loss is divided by, unless it is no tokens."""
+        return self.count  # type: ignore[attr-defined]
 
     def names(self) -> list[str]:
         return [field.name for field in fields(self) if isinstance(getattr(self, field.name), Tensor)]  # type: ignore[arg-type]
@@ -125,8 +133,8 @@ class PackedPairs(Tensors):
         return self.source, self.target, *layouts
 
     def halves(self) -> list["PackedPairs"]:
-        """Without the padding behind them. (The end stands once in every pair.)"""
-        pairs = int((self.labels == END).sum())
+        """Without the padding behind them. (The end stands once in every source.)"""
+        pairs = int((self.source == END).sum())
         return [self.some(0, pairs // 2), self.some(pairs // 2, pairs)] if pairs > 1 else [self]
 
     def some(self, first: int, last: int) -> "PackedPairs":
@@ -156,6 +164,10 @@ class Parts(Generic[Part]):
     count: int
     pairs: Numbers = NO_PAIRS
 
+    @property
+    def tokens(self) -> int:
+        return self.count
+
     def to(self, device: torch.device) -> "Parts[Part]":
         return replace(self, parts=[part.to(device) for part in self.parts])
 
@@ -184,13 +196,16 @@ def pad_in_parts(sources: Rows, targets: Rows, tokens: int, pad: Callable[[Rows,
     return [pad(sources.some(part), targets.some(part)) for part in parts]
 
 
-def pack_pairs(sources: Rows, targets: Rows, room: Room, longest: int) -> PackedPairs:
+def pack_pairs(sources: Rows, targets: Rows, room: Room, longest: int, *, framed: bool = True) -> PackedPairs:
+    """Framed, a target has a begin where it is read and an end where it is written."""
     padding = -(-max(room.source, room.target) // longest)  # sentences of it, at most
     source, source_offsets = sources.packed(room.source, room.pairs, padding, longest, after=END)
-    labels, target_offsets = targets.packed(room.target, room.pairs, padding, longest, after=END)
-    target = np.roll(labels, 1)
-    target[target_offsets[: len(targets.lengths)]] = BEGIN
-    target[target_offsets[len(targets.lengths)] :] = PADDING
+    labels, target_offsets = targets.packed(room.target, room.pairs, padding, longest, after=END if framed else None)
+    target = labels
+    if framed:
+        target = np.roll(labels, 1)
+        target[target_offsets[: len(targets.lengths)]] = BEGIN
+        target[target_offsets[len(targets.lengths)] :] = PADDING
     return PackedPairs(
         source=torch.from_numpy(source),
         target=torch.from_numpy(target),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import torch
 from jaxtyping import Float
@@ -28,6 +28,11 @@ class Batch(Protocol):
         """What the summed loss is divided by: tokens, images."""
         ...
 
+    @property
+    def tokens(self) -> int:
+        """What speed is told in."""
+        ...
+
     def to(self, device: torch.device) -> Self: ...
 
     def pinned(self) -> Self:
@@ -41,6 +46,12 @@ class Batch(Protocol):
 
 class Part(Protocol):
     """What is computed at once."""
+
+    least: ClassVar[str]
+    """What it is when it cannot be any smaller."""
+
+    smaller: ClassVar[str]
+    """What to set lower, and why, so that even that is smaller."""
 
     def halves(self) -> Sequence[Self]:
         """Two smaller parts that together give the same gradient; itself alone, if it cannot be any smaller."""
@@ -107,6 +118,11 @@ class Task(Protocol):
     @classmethod
     def check(cls, recipe: Recipe, folder: Path, data: Mapping[str, Any]) -> None:
         """Refuse data that is not what `folder` was made from, if that is known."""
+        ...
+
+    @classmethod
+    def check_team(cls, team: Team) -> None:
+        """Refuse more processes than can share in the work."""
         ...
 
     def files(self) -> dict[str, bytes]:

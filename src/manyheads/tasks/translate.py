@@ -23,7 +23,7 @@ from manyheads.inspection.sides import number_words
 from manyheads.models.transformer import Transformer
 from manyheads.recipe import Recipe
 from manyheads.tasks.consistency import FusedPairLoss, choose_loss
-from manyheads.tasks.lines import Lines, LineTask, listed
+from manyheads.tasks.lines import LineTask, describe_sets
 from manyheads.tasks.pairs import PackedPairs, PairBatch, Pairs, pack_pairs, pad_pairs
 from manyheads.tasks.task import Sample, Say, Validation
 from manyheads.team import ALONE, Team
@@ -31,6 +31,7 @@ from manyheads.text.corpus import Pair
 from manyheads.text.packs import Room
 from manyheads.text.parallel import Parallel
 from manyheads.text.shards import Rows
+from manyheads.text.spool import Spool
 from manyheads.text.tokenizer import BEGIN, END, Tokenizer
 from manyheads.text.vocabulary import Vocabulary, train_vocabulary
 
@@ -67,20 +68,15 @@ class Task(LineTask):
         return int(targets.lengths.sum()) + len(targets.lengths)
 
     @classmethod
-    def learn_vocabulary(cls, recipe: Recipe, sources: Lines, targets: Lines) -> Vocabulary:
-        joint = recipe.transformer.tie == "all"
-        return train_vocabulary(recipe.data.tokenizers, sources, targets, size=recipe.data.vocabulary, joint=joint)
+    def learn_vocabulary(cls, recipe: Recipe, spool: Spool) -> Vocabulary:
+        kinds, size, joint = recipe.data.tokenizers, recipe.data.vocabulary, recipe.transformer.tie == "all"
+        return train_vocabulary(kinds, spool.sources, spool.targets, size=size, joint=joint)
 
     @classmethod
     def describe(cls, data: Parallel, vocabulary: Vocabulary, recipe: Recipe, say: Say) -> None:
         translated = recipe.train.validate_lines
-        tokens = int(data.targets.lengths.sum())
-        mixed = [f"{name}: {pairs:,} pairs × {weight:g}" for name, pairs, weight in data.corpora]
-        parts = (mixed if len(mixed) > 1 else []) + data.train_counts.sentences()
-        say(f"train: {len(data.sources):,} pairs, {tokens:,} target pieces" + listed(parts))
-        held_out = ", held out of the training set" if data.held_out else ""
         some = f", {translated:,} of them translated at each validation" if translated < len(data.dev) else ""
-        say(f"dev: {len(data.dev):,} pairs{held_out}{some}" + listed(data.dev_counts.sentences()))
+        describe_sets(data, "pairs", f"{int(data.targets.lengths.sum()):,} target pieces", say, some)
         source, target = vocabulary.sizes
         sizes = (
             f"{source:,} pieces for both sides"
@@ -112,8 +108,7 @@ class Task(LineTask):
         """With the attention that aligns best, unless the recipe names one."""
         if self.recipe.decode.alignment:
             return self.recipe
-        translator = Translator(model, self.vocabulary, self.recipe)  # type: ignore[arg-type]
-        found = str(find_reading(translator, self.data.dev))
+        found = str(find_reading(self.translator(model), self.data.dev))
         return replace(self.recipe, decode=replace(self.recipe.decode, alignment=found))
 
     def validate(self, model: nn.Module, *, final: bool = False, on: str = "dev", team: Team = ALONE) -> Validation:
@@ -124,15 +119,14 @@ class Task(LineTask):
             forget_rooms(model)
 
     def judge(self, model: nn.Module, *, final: bool, on: str, team: Team) -> Validation:
-        translator = Translator(model, self.vocabulary, self.recipe)  # type: ignore[arg-type]
+        translator = self.translator(model)
         scored = [(one.log_probability, one.tokens) for one in translator.score(team.share(self.held_out[on]))]
         loss = mean_loss([ForcedScore(*one) for one in team.joined(scored)])
         metrics = {"loss": loss, "perplexity": perplexity(loss)}
         pairs = spread_pairs(self.held_out[on], self.recipe.train.validate_lines)
         if not pairs:
             return Validation(-loss, metrics)
-        beam = self.recipe.decode.beam if final else 1
-        search = translator.search(beam=beam, batch=VALIDATION_BATCH)
+        search = self.search(translator, final)
         sources = list(dict.fromkeys(source for source, _ in pairs))
         found = team.joined([t.text for t in translator.translate(team.share(sources), search)])
         by_source = dict(zip(sources, found, strict=True))
@@ -140,6 +134,12 @@ class Task(LineTask):
         scores = score_outputs(pairs, outputs, symbols=self.vocabulary.target.kind == "symbols")
         samples = [Sample(*pair, output) for pair, output in zip(pairs[:SAMPLES], outputs, strict=False)]
         return Validation(chosen_by(scores), metrics | reported(scores), samples)
+
+    def translator(self, model: nn.Module) -> Translator:
+        return Translator(model, self.vocabulary, self.recipe)  # type: ignore[arg-type]
+
+    def search(self, translator: Translator, final: bool) -> Any:
+        return translator.search(beam=self.recipe.decode.beam if final else 1, batch=VALIDATION_BATCH)
 
 
 def spread_pairs(pairs: list[Pair], most: int) -> list[Pair]:

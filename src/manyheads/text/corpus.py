@@ -13,13 +13,14 @@ from manyheads.errors import InputError, OptionError
 from manyheads.text.columns import read_tsv, read_two
 from manyheads.text.counts import Counts, Faults
 from manyheads.text.jsonl import read_jsonl
+from manyheads.text.labelled import read_labelled_jsonl, read_labelled_tsv, read_labelled_two
 from manyheads.text.lines import MAX_LINE
 from manyheads.text.po import read_po
 from manyheads.text.rows import Pair, ReadOptions, Row, read_line_rows
 from manyheads.text.tmx import read_tmx
 
 __all__ = [
-    "CONTROL", "Corpus", "Counts", "Pair", "Paths", "ReadOptions", "check_paths", "files_of", "format_of", "holds_pairs",
+    "CONTROL", "TEXTS", "Corpus", "Counts", "Pair", "Paths", "ReadOptions", "check_paths", "files_of", "format_of", "holds_pairs",
     "read_every_pair", "read_pairs", "read_rows",
 ]  # fmt: skip
 
@@ -33,6 +34,8 @@ READERS: dict[str, Callable[[str, ReadOptions], Iterator[Row]]] = {
 }
 """By how the name of a file ends that holds both sides. (Any other file that stands alone is TSV.)"""
 
+LABELLED = {".tsv": read_labelled_tsv, ".jsonl": read_labelled_jsonl}
+
 PACKED = (".gz", ".zst")
 WEIGHTED = re.compile(r"(.+):(\d+(?:\.\d+)?)")
 HEAVIEST = 1_000
@@ -40,7 +43,7 @@ MIXTURES = ("--train", "data check")
 """Who takes weights: the second, because what is trained on should be looked at with the same words."""
 
 
-AS_IT_IS = ReadOptions()
+AS_IT_IS, TEXTS = ReadOptions(), ReadOptions(texts=True)
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ def check_paths(paths: Paths, option: str, reading: ReadOptions = AS_IT_IS) -> t
         raise OptionError(f"{option} takes at least one file, got none", hint=f"{option} pairs.tsv")
     if reading.texts:
         return tuple(text_corpus(name, option, reading) for name in names)
+    if reading.labels:
+        check_labelled(names, option)
     corpora: list[Corpus] = []
     rest = iter(split_weight(name, option) for name in names)
     for name, weight in rest:
@@ -85,6 +90,12 @@ def text_corpus(given: str, option: str, reading: ReadOptions) -> Corpus:
             hint=f"cut -f 2 {name} > texts.txt" if format_of(name) == ".tsv" else None,
         )
     return Corpus((name,), weight or 1.0, reading)
+
+
+def check_labelled(names: Sequence[str], option: str) -> None:
+    for name in names:
+        if holds_pairs(name) and format_of(name) not in LABELLED:
+            raise OptionError(f"{option} takes texts with labels, as {' or '.join(LABELLED)}, got {name}")
 
 
 def split_weight(name: str, option: str) -> tuple[str, float | None]:
@@ -182,11 +193,17 @@ def read_rows(corpus: Corpus) -> Iterator[Row]:
     if corpus.reading.texts:
         rows = read_line_rows(corpus.paths[0], corpus.reading, MAX_LINE, lambda number, text: Row(number, (text, "")))
     elif len(corpus.paths) == 2:
-        rows = read_two(corpus.paths, corpus.reading)
+        rows = (read_labelled_two if corpus.reading.labels else read_two)(corpus.paths, corpus.reading)
     else:
-        rows = READERS.get(format_of(corpus.paths[0]), read_tsv)(corpus.paths[0], corpus.reading)
+        rows = reader_of(corpus)(corpus.paths[0], corpus.reading)
     for row in rows:
         if row.pair and not (row.pair[0].strip() and row.pair[1].strip()):
             source, target = row.pair
             row = row._replace(pair=(source if source.strip() else "", target if target.strip() else ""))
         yield row
+
+
+def reader_of(corpus: Corpus) -> Callable[[str, ReadOptions], Iterator[Row]]:
+    """Of a file that holds both sides."""
+    ending = format_of(corpus.paths[0])
+    return LABELLED.get(ending, read_labelled_tsv) if corpus.reading.labels else READERS.get(ending, read_tsv)

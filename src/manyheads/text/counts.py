@@ -22,6 +22,8 @@ LEFT_OUT = {
 KEPT = {
     "replaced": "not UTF-8, kept with U+FFFD for what could not be read",
     "newline": "with a newline inside, kept with a space instead",
+    "tab": "with a tab inside, kept with a space instead",
+    "cut": "longer than is read, kept and cut",
     "control": "with control characters, kept",
     "in_dev": "also in the development set, kept: its scores will flatter",
 }
@@ -39,6 +41,8 @@ class Counts:
     no_pair        lines that are no pair: left out, as `data.bad_lines` says
     replaced       lines whose bad bytes became U+FFFD, as `data.bad_lines` says: kept
     newline        pairs with a newline inside, which became a space: kept
+    tab            texts with a tab inside, which became a space: kept
+    cut            texts with more than `data.max_length` pieces, or more than the model reads: kept, their beginning
     incomplete     units of a TMX file without one of the languages: left out
     alternatives   further texts in the same language in a unit of a TMX file: left out
     untranslated, fuzzy, obsolete   entries of a PO file: left out
@@ -54,6 +58,8 @@ class Counts:
     no_pair: int = 0
     replaced: int = 0
     newline: int = 0
+    tab: int = 0
+    cut: int = 0
     incomplete: int = 0
     alternatives: int = 0
     untranslated: int = 0

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from manyheads.text.foreign import frame_of
+from manyheads.text.joined import Frame
 from manyheads.text.processes import Process, cores, start_process
 from manyheads.text.shards import GIVEN, LINE, join_files, join_sequences, sequence_writer
 from manyheads.text.spool import BLOCK, Spool, read_spool
@@ -31,7 +33,8 @@ WORTH_A_PROCESS = 10
 
 @dataclass
 class Encoded:
-    """What became of the pairs of a stretch, by corpus: how many are kept, how many too long, the first line of these."""
+    """What became of the pairs of a stretch, by corpus: how many are kept, how many too long (left out, or cut and kept), the first line of
+    these."""
 
     kept: list[int]
     too_long: list[int]
@@ -40,23 +43,29 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Where a process begins and ends to read (bytes of the source and of the target file), and what it is to do."""
+    """Where a process begins and ends to read (bytes of the source and of the target file), and what it is to do.
+
+    cut      what is too long is cut, not left out
+    spared   checksums of what is not held out, though they are below
+    """
 
     folder: str
     number: int
     start: tuple[int, int]
     end: tuple[int, int]
     max_length: int
+    cut: bool
     held_out_below: int
+    spared: Sequence[int]
     corpora: int
 
     def place(self, side: str) -> Path:
         return Path(self.folder) / f"{self.number}.{side}"
 
 
-def encode_spool(spool: Spool, vocabulary: Vocabulary, max_length: int) -> list[Encoded]:
-    """Ids of every pair that is short enough, as train.source and train.target beside the spool, and its line in train.lines."""
-    work = list(stretches(spool, max_length))
+def encode_spool(spool: Spool, vocabulary: Vocabulary, max_length: int, cut: bool = False) -> list[Encoded]:
+    """Ids of every pair that is short enough, or cut, as train.source and train.target beside the spool, and its line in train.lines."""
+    work = list(stretches(spool, max_length, cut))
     if len(work) == 1:
         results = [encode_stretch(work[0], vocabulary)]
     else:
@@ -68,12 +77,20 @@ def encode_spool(spool: Spool, vocabulary: Vocabulary, max_length: int) -> list[
     return results
 
 
-def stretches(spool: Spool, max_length: int) -> Iterator[Stretch]:
+def stretches(spool: Spool, max_length: int, cut: bool) -> Iterator[Stretch]:
     processes = max(1, min(MOST, cores(), len(spool.marks) // WORTH_A_PROCESS))
     bounds = [spool.marks[n * (len(spool.marks) - 1) // processes] for n in range(processes + 1)]
     for n in range(processes):
         yield Stretch(
-            str(spool.folder), n, bounds[n], bounds[n + 1], max_length, spool.held_out_below, len(spool.corpora)
+            folder=str(spool.folder),
+            number=n,
+            start=bounds[n],
+            end=bounds[n + 1],
+            max_length=max_length,
+            cut=cut,
+            held_out_below=spool.held_out_below,
+            spared=sorted(spool.spared),
+            corpora=len(spool.corpora),
         )
 
 
@@ -81,19 +98,26 @@ def encode_stretch(stretch: Stretch, vocabulary: Vocabulary) -> Encoded:
     found = Encoded([0] * stretch.corpora, [0] * stretch.corpora, [None] * stretch.corpora)
     writers = [sequence_writer(stretch.place(side), size) for side, size in zip(SIDES, vocabulary.sizes, strict=True)]
     most = stretch.max_length * GIVEN.itemsize
-    pairs = read_spool(Path(stretch.folder), stretch.start, stretch.end, stretch.held_out_below)
+    frame = Frame(*frame_of(vocabulary.source), stretch.max_length)
+
+    def cut(ids: bytes) -> bytes:
+        return ids if len(ids) <= most else np.array(frame.cut(np.frombuffer(ids, GIVEN).tolist()), GIVEN).tobytes()
+
+    pairs = read_spool(
+        Path(stretch.folder), stretch.start, stretch.end, stretch.held_out_below, frozenset(stretch.spared)
+    )
     with writers[0] as write_sources, writers[1] as write_targets, open(stretch.place(LINES), "wb") as lines:
         while block := list(islice(pairs, BLOCK)):
-            sources = vocabulary.source.encode_packed([source for _, (source, _) in block])
+            sources = vocabulary.encode_sources([source for _, (source, _) in block])
             targets = vocabulary.target.encode_packed([target for _, (_, target) in block])
             short = [max(len(s), len(t)) <= most for s, t in zip(sources, targets, strict=True)]
-            write_sources(list(compress(sources, short)))
-            write_targets(list(compress(targets, short)))
-            lines.write(np.array([line for (_, line), _ in compress(block, short)], LINE).tobytes())
+            kept = [fits or stretch.cut for fits in short]
+            write_sources(list(map(cut, compress(sources, kept))))
+            write_targets(list(map(cut, compress(targets, kept))))
+            lines.write(np.array([line for (_, line), _ in compress(block, kept)], LINE).tobytes())
             for ((corpus, line), _), fits in zip(block, short, strict=True):
-                if fits:
-                    found.kept[corpus] += 1
-                else:
+                found.kept[corpus] += fits or stretch.cut
+                if not fits:
                     found.too_long[corpus] += 1
                     found.first[corpus] = found.first[corpus] or line
     return found

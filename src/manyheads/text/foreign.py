@@ -15,13 +15,18 @@ import numpy as np
 from tokenizers import Tokenizer as Pieces
 
 from manyheads.errors import InputError, brief
-from manyheads.text.tokenizer import BEGIN, END, PACKED, SURROGATE, Tokenizer
+from manyheads.text.tokenizer import ANGLES, BEGIN, END, PACKED, SURROGATE, Tokenizer
 from manyheads.text.units import Units
 
 __all__ = ["ForeignPieces", "frame_of"]
 
 BLANK = "Ġ"
 """How byte-level pieces write a space."""
+PLAIN = [byte for byte in range(0x21, 0x100) if byte not in (0x7F, *range(0x80, 0xA1), 0xAD)]
+BYTE_OF = {chr(byte): byte for byte in PLAIN} | {
+    chr(0x100 + n): byte for n, byte in enumerate(byte for byte in range(0x100) if byte not in PLAIN)
+}
+"""The byte that each letter of a byte-level piece stands for: those with ink for themselves, the others in order from U+0100 on."""
 
 
 class ForeignPieces:
@@ -69,18 +74,38 @@ class ForeignPieces:
         return self.tokenizer.decode(list(ids), skip_special_tokens=True)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        return [self.tokenizer.id_to_token(i) or f"‹{i}›" for i in ids]
+        """Pieces of bytes as the letters that they spell, others as they stand in the vocabulary."""
+        return [
+            (self.spelling(i).decode("utf-8", errors=ANGLES) if self.spells(i) else self.stored(i)) or f"‹{i}›"
+            for i in ids
+        ]
+
+    def stored(self, i: int) -> str:
+        return self.tokenizer.id_to_token(i) or ""
+
+    def spells(self, i: int) -> bool:
+        """Is it a piece of bytes?"""
+        return self.model == "BPE" and i not in self.specials
+
+    def spelling(self, i: int) -> bytes:
+        """The bytes that such a piece adds to a text."""
+        return bytes(BYTE_OF.get(letter, ord("?")) for letter in self.stored(i))
+
+    def places(self, text: str) -> list[tuple[int, int]]:
+        """Where each piece of a text lies in it, in characters: what WordPiece normalises it cannot spell any more."""
+        return self.tokenizer.encode(whole(text), add_special_tokens=False).offsets
 
     def units(self, ids: Iterable[int]) -> Units:
         """The word of each piece, where a word is what its first piece begins."""
         found: Units = []
         words = 0
-        for i, piece in zip(given := list(ids), self.pieces(given), strict=True):
-            words += i not in self.specials and (self.begins_word(piece) or words == 0)
+        for i in ids:
+            words += i not in self.specials and (self.begins_word(i) or words == 0)
             found.append(None if i in self.specials else words - 1)
         return found
 
-    def begins_word(self, piece: str) -> bool:
+    def begins_word(self, i: int) -> bool:
+        piece = self.stored(i)
         return piece.startswith(BLANK) if self.model == "BPE" else not piece.startswith(self.prefix)
 
     def as_json(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -36,7 +36,7 @@ __all__ = [
 READY = "ready.json"
 DEV = ("dev.source.txt", "dev.target.txt")
 IDS = [LINES, *(f"{side}.{what}" for side in SIDES for what in ("ids", "offsets"))]
-Learn = Callable[[Callable[[], Iterable[str]], Callable[[], Iterable[str]]], Vocabulary]
+Learn = Callable[[Spool], Vocabulary]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,10 +71,12 @@ def prepare_parallel(
     learn: Learn,
     max_length: int,
     text: str | None = None,
+    cut: bool = False,
 ) -> Vocabulary:
     """Read both sets, learn the vocabulary from the training set, write ids.
 
-    learn   is given the lines of both sides
+    learn   is given what there is to train on
+    cut     what is longer than `max_length` is cut, and not left out
     text    the sum that the training text must have, if it was read before: what comes through a pipe is known by it
     """
     with saving(folder), ExitStack() as clean_up:
@@ -90,9 +92,9 @@ def prepare_parallel(
         if not dev:
             dev_pairs = spool.hold_out()
             dev_counts.pairs = len(dev_pairs)
-        vocabulary = learn(spool.sources, spool.targets)
-        encoded = encode_spool(spool, vocabulary, max_length)
-        kept = [count_encoded(corpus, n, encoded, counts) for n, corpus in enumerate(train)]
+        vocabulary = learn(spool)
+        encoded = encode_spool(spool, vocabulary, max_length, cut)
+        kept = [count_encoded(corpus, n, encoded, counts, cut) for n, corpus in enumerate(train)]
         if not counts.pairs:
             raise InputError(
                 f"there must be a pair to train on, got none in {named(train)}: {'; '.join(counts.sentences())}"
@@ -186,11 +188,11 @@ def sha256(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def count_encoded(corpus: Corpus, number: int, encoded: Sequence[Encoded], counts: Counts) -> int:
-    """Gives how many pairs of a corpus are kept; the others are counted."""
+def count_encoded(corpus: Corpus, number: int, encoded: Sequence[Encoded], counts: Counts, cut: bool) -> int:
+    """Gives how many pairs of a corpus are kept; those that are not, or not whole, are counted."""
     for one in encoded:
-        counts.pairs -= one.too_long[number]
-        counts.note("too_long", corpus, one.first[number] or 0, one.too_long[number])
+        counts.pairs -= 0 if cut else one.too_long[number]
+        counts.note("cut" if cut else "too_long", corpus, one.first[number] or 0, one.too_long[number])
     return sum(one.kept[number] for one in encoded)
 
 

@@ -15,6 +15,7 @@ __all__ = [
     "Row",
     "bad_row",
     "decode",
+    "one_line",
     "read_line_rows",
     "segment_row",
 ]
@@ -33,12 +34,14 @@ class ReadOptions:
     source, target   what the sides are called in files that name them: keys of JSONL, languages of TMX
     bad_lines        "error": refuse a file with lines that cannot be read; "skip" them; "replace" the bytes that are not UTF-8
     texts            a line is a text, whatever is in it, and not a pair: one whose target is blank
+    labels           the target is a label, which stands before its text (see `labelled`)
     """
 
     source: str | None = None
     target: str | None = None
     bad_lines: BadLines = "error"
     texts: bool = False
+    labels: bool = False
 
     def usable(self, pair: Pair | None) -> bool:
         """Is there something to learn from?"""

@@ -79,21 +79,21 @@ class Rows(NamedTuple):
         return out
 
     def packed(
-        self, tokens: int, sequences: int, padding: int, longest: int, after: int
+        self, tokens: int, sequences: int, padding: int, longest: int, after: int | None = None
     ) -> tuple[Int[np.ndarray, " N"], Int[np.ndarray, " starts"]]:
-        """(one after the other, `after` behind each, then 0 up to `tokens`; where each starts, and at last `tokens`).
+        """(one after the other, `after` behind each, if there is one, then 0 up to `tokens`; where each starts, and at last `tokens`).
 
         Behind the sequences stand empty ones, up to the given number, and then so many of padding, none longer than `longest`.
         """
-        lengths = self.lengths + 1
+        lengths = self.lengths + (after is not None)
         ends = np.cumsum(lengths)
         total = int(ends[-1]) if len(ends) else 0
         out = np.zeros(tokens, np.int64)
         within = np.arange(total) - np.repeat(ends - lengths, lengths)
-        last = within == np.repeat(lengths - 1, lengths)
+        last = within == np.repeat(self.lengths, lengths)
         where = np.repeat(self.starts, lengths) + within
         out[:total][~last] = self.ids[where[~last]]
-        out[:total][last] = after
+        out[:total][last] = after or 0
         offsets = np.full(sequences + padding + 1, total, np.int32)
         offsets[0], offsets[1 : len(ends) + 1] = 0, ends
         offsets[sequences + 1 :] = np.minimum(total + longest * np.arange(1, padding + 1), tokens)

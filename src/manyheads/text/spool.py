@@ -2,7 +2,7 @@
 
 import hashlib
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -37,7 +37,7 @@ class Spool:
     def __init__(self, folder: Path, counts: Counts, corpora: Sequence[Corpus], dev: Sequence[Pair] = ()) -> None:
         self.folder, self.counts, self.corpora = folder, counts, corpora
         self.dev = set(dev)
-        self.held_out_below = 0
+        self.held_out_below, self.spared = 0, frozenset[int]()
         self.marks: list[tuple[int, int]] = [(0, 0)]
         folder.mkdir(exist_ok=True)
         try:
@@ -77,7 +77,7 @@ class Spool:
         """About every twentieth pair, or fewer, for development; they are not trained on.
 
         A source is held out with all its targets, chosen by its checksum: a pair that is there twice, or a word with two
-        pronunciations, is never on both sides.
+        pronunciations, is never on both sides. Of each label, a text is spared: what is held out is of labels that are learnt.
         """
         pairs = self.counts.pairs
         if pairs < 2:
@@ -85,16 +85,32 @@ class Spool:
                 f"there must be at least two pairs if some are to be held out, got {pairs}",
                 hint="--dev names a development set",
             )
-        share = 2**32 // max(20, -(-pairs // HELD_OUT))
-        limit = max(share, min(checksum(source) for _, (source, _) in self.pairs()) + 1)  # at least one
-        held_out = [pair for _, pair in self.pairs() if checksum(pair[0]) < limit]
-        self.held_out_below = limit
+        spared = self.last_of_labels()
+        lowest = min((n for _, (source, _) in self.pairs() if (n := checksum(source)) not in spared), default=None)
+        if lowest is None:
+            raise InputError(
+                f"a text of each label must be left to learn from if some are to be held out, got {pairs:,} texts, none of them to spare",
+                hint="--dev names a development set",
+            )
+        limit = max(2**32 // max(20, -(-pairs // HELD_OUT)), lowest + 1)  # at least one
+        spared = frozenset(number for number in spared if number < limit)
+        held_out = [pair for _, pair in self.pairs() if is_held_out(checksum(pair[0]), limit, spared)]
+        self.held_out_below, self.spared = limit, spared
         self.counts.pairs -= len(held_out)
         return held_out
 
+    def last_of_labels(self) -> frozenset[int]:
+        """Of each label, the checksum that would be held out last: as a rule, one that is never."""
+        if not self.corpora[0].reading.labels:
+            return frozenset()
+        last: dict[str, int] = {}
+        for _, (text, label) in self.pairs():
+            last[label] = max(last.get(label, 0), checksum(text))
+        return frozenset(last.values())
+
     def pairs(self) -> Iterator[tuple[Place, Pair]]:
         """All that is not held out."""
-        return read_spool(self.folder, self.marks[0], self.marks[-1], self.held_out_below)
+        return read_spool(self.folder, self.marks[0], self.marks[-1], self.held_out_below, self.spared)
 
     def sources(self) -> Iterator[str]:
         """Those that a vocabulary is learnt from."""
@@ -103,12 +119,16 @@ class Spool:
     def targets(self) -> Iterator[str]:
         return (pair[1] for _, pair in self.some())
 
+    def all_targets(self) -> Iterator[str]:
+        """If they are labels, none may be missed."""
+        return (pair[1] for _, pair in self.pairs())
+
     def some(self) -> Iterator[tuple[Place, Pair]]:
         return islice(self.pairs(), 0, None, max(1, -(-self.counts.pairs // LEARNT_FROM)))
 
 
 def read_spool(
-    folder: Path, start: tuple[int, int], end: tuple[int, int], held_out_below: int
+    folder: Path, start: tuple[int, int], end: tuple[int, int], held_out_below: int, spared: Container[int]
 ) -> Iterator[tuple[Place, Pair]]:
     """The pairs between two marks, but those that are held out."""
     with open(folder / SOURCE, "rb") as sources, open(folder / TARGET, "rb") as targets:
@@ -119,8 +139,13 @@ def read_spool(
             source, target = sources.readline(), targets.readline()
             left -= len(source)
             corpus, line, text = source[:-1].split(b" ", 2)
-            if crc32(text) >= held_out_below:
+            if not is_held_out(crc32(text), held_out_below, spared):
                 yield (int(corpus), int(line)), (text.decode(), target[:-1].decode())
+
+
+def is_held_out(number: int, below: int, spared: Container[int]) -> bool:
+    """Of a source with this checksum."""
+    return number < below and number not in spared
 
 
 def checksum(text: str) -> int:

@@ -1,15 +1,20 @@
-"""The tokenizers of a model: one for the source and one for the target, or one for both. Stored as plain JSON."""
+"""The tokenizers of a model: one for the source and one for the target, or one for both; of a classifier, one for texts, and its labels.
+Stored as plain JSON."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-from manyheads.errors import InputError, brief, choose
+import numpy as np
+
+from manyheads.errors import InputError, OptionError, brief, choose
 from manyheads.text.bytepairs import BytePairs
 from manyheads.text.foreign import ForeignPieces
+from manyheads.text.joined import join_texts
+from manyheads.text.labels import Labels
 from manyheads.text.listed import Characters, Symbols
-from manyheads.text.tokenizer import Tokenizer
+from manyheads.text.tokenizer import PACKED, Tokenizer
 
 __all__ = ["Vocabulary", "train_tokenizer", "train_vocabulary"]
 
@@ -18,7 +23,7 @@ LARGEST = 64 << 20
 """Bytes of a tokenizer file: far above what any vocabulary needs."""
 
 LEARNT: dict[str, Any] = {kind.kind: kind for kind in (BytePairs, Characters, Symbols)}
-KINDS = LEARNT | {ForeignPieces.kind: ForeignPieces}
+KINDS = LEARNT | {kind.kind: kind for kind in (ForeignPieces, Labels)}
 
 
 class Vocabulary:
@@ -34,6 +39,19 @@ class Vocabulary:
     @property
     def sizes(self) -> tuple[int, int]:
         return self.source.size, self.target.size
+
+    @property
+    def labels(self) -> Labels:
+        """Of a classifier."""
+        if not isinstance(self.target, Labels):
+            raise OptionError(f"a classifier has labels, got a vocabulary with {self.target.kind!r}")
+        return self.target
+
+    def encode_sources(self, lines: Sequence[str]) -> list[bytes]:
+        """As 32-bit numbers. What has labels may be two texts, with a tab between them."""
+        if isinstance(self.target, Labels):
+            return [np.array(ids, PACKED).tobytes() for ids in join_texts(self.source, lines)]
+        return self.source.encode_packed(lines)
 
     def dumps(self) -> str:
         target = None if self.joint else self.target.as_json()

@@ -26,7 +26,7 @@ from manyheads.training.show import Show
 from manyheads.training.signals import listen
 from manyheads.training.state import State
 from manyheads.training.tensorboard import tensorboard_listener
-from manyheads.training.tuning import FINETUNE, Base, tuned_recipe
+from manyheads.training.tuning import Base, finetune_recipe, is_finetuning, take_over, tuned_recipe
 
 __all__ = ["Trained", "train"]
 
@@ -66,10 +66,12 @@ def train(
     lenient = choose("--on-save-error", on_save_error, LENIENT)
     run = Run(Path(out))
     chosen, origin, why = choose_recipe(recipe, changes or {}, base, train, run if resume else None)
-    data = {"train": train, "dev": dev, "old": old_dev or (origin.held_out() if origin else None)}
+    known = origin.held_out() if origin and origin.recipe.task == chosen.task else None
+    data = {"train": train, "dev": dev, "old": old_dev or known}
     with gathered() as team, Show(quiet or not team.first) as show, ExitStack() as until_the_end:
         if why:
             show.say(why)
+        team.together(lambda: task_of(chosen).check_team(team))
         lock = partial(until_the_end.enter_context, run.locked())
         finished = team.together(lambda: begin(run, chosen, resume or team.restarted, lock))
         if finished and not data_changed:
@@ -96,12 +98,16 @@ def choose_recipe(
         )
     if base is not None:
         origin = Base(base)
-        return tuned_recipe(origin, recipe or FINETUNE, changes), origin, ""
+        return tuned_recipe(origin, recipe or finetune_recipe(origin), changes), origin, ""
     if recipe is None and run and run.files():
         return change_recipe(run.recipe().as_tables(), changes, str(run.root)), None, ""
     if recipe is None:
         recipe, pairs = recipe_for(train)
         return load_recipe(recipe, changes), None, f"recipe: {recipe}, for some {pairs:,} pairs"
+    if is_finetuning(recipe) and not (run and run.files()):
+        raise OptionError(
+            f"the recipe {recipe} is for a model that is trained further, got none", hint="--from MODEL says which one"
+        )
     return recipe if isinstance(recipe, Recipe) else load_recipe(recipe, changes), None, ""
 
 
@@ -133,7 +139,7 @@ def train_in(
         torch.manual_seed(recipe.train.seed)
         model = task.build()
         if base:
-            model.load_state_dict(base.model.state_dict())
+            take_over(model, base, recipe.task, task.vocabulary)
         state = State(model, recipe.train, machine.device, team)
         listener = tensorboard_listener(recipe.train.tensorboard, run.tensorboard, show.say)
         log = Log(run.log, show.say, listener) if team.first else Silent()
@@ -141,7 +147,7 @@ def train_in(
         going_on = go_on(session, changed)
         introduce(session)
         if base and not going_on:
-            judge_base(session)
+            judge_base(session, base)
         with machine.chosen():
             ending = fit(session, stop)
     if ending.reason != "stopped":
@@ -154,11 +160,7 @@ def train_in(
 
 
 def task_of(recipe: Recipe) -> Any:
-    trainer = TASKS[recipe.task].trainer
-    if trainer is None:
-        trained = ", ".join(repr(name) for name, kind in TASKS.items() if kind.trainer)
-        raise OptionError(f"a recipe's task must be one that can be trained ({trained}), got {recipe.task!r}")
-    return import_module(trainer).Task
+    return import_module(TASKS[recipe.task].trainer).Task
 
 
 def prepare(run: Run, recipe: Recipe, base: Base | None, data: Mapping[str, Any], changed: bool, show: Show) -> Any:

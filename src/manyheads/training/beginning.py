@@ -9,12 +9,16 @@ from manyheads.training.loop import steps_of, warmup_of
 from manyheads.training.session import Session
 from manyheads.training.show import metrics_line
 from manyheads.training.steps import can_graph
-from manyheads.training.tuning import SETS
+from manyheads.training.tuning import SETS, Base, keeps_head
 
 __all__ = ["go_on", "introduce", "judge_base"]
 
 WORTH_COMPILING = 300
 """Steps. Compiling takes as long as some hundred of a small model's take without it."""
+
+
+SHOWN = 5
+"""Labels of a base that are named."""
 
 
 def go_on(session: Session, changed: bool) -> bool:
@@ -78,8 +82,17 @@ def check_data(session: Session, changed: bool) -> None:
     session.show.say("the data has changed: from here on it is what is there now, and scores before do not count")
 
 
-def judge_base(session: Session) -> None:
-    """How good the model is before it is trained further: on the new data, and on the old if there is some."""
+def judge_base(session: Session, base: Base) -> None:
+    """How good the model is before it is trained further: on the new data, and on the old if there is some. One whose head is new knows nothing
+    yet."""
+    task = session.task
+    if base.recipe.task != task.recipe.task:
+        return
+    if not keeps_head(base, task.recipe.task, task.vocabulary):
+        labels = ", ".join(map(repr, base.vocabulary.labels.names[:SHOWN]))
+        more = ", …" if len(base.vocabulary.labels.names) > SHOWN else ""
+        session.show.say(f"head: new, for other labels than {base.name} tells ({labels}{more})")
+        return
     for name in session.task.held_out:
         validation = session.task.validate(session.state.best_model(), final=True, on=name, team=session.team)
         session.state.progress.before[name] = dict(validation.metrics)

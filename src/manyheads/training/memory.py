@@ -49,7 +49,7 @@ def in_smaller_parts(
         smaller = [half for part in parts for half in part.halves()]
         if len(smaller) == len(parts):
             raise TrainingError(
-                f"memory must be enough for one sentence at a time, got too little for one of {len(parts):,} in {what}: {why}",
-                hint="for a new run: a smaller data.max_length leaves out the longest, and a smaller model takes less",
+                f"memory must be enough for one {parts[0].least} at a time, got too little for one of {len(parts):,} in {what}: {why}",
+                hint=f"for a new run: a smaller {parts[0].smaller}, and a smaller model takes less",
             )
         parts = smaller

@@ -26,7 +26,7 @@ class Reading:
     """What some steps were like.
 
     step, tokens, seconds   at the end of them, of the whole run
-    speed                   target tokens a second
+    speed                   tokens a second: of pairs, those of the target
     skipped                 (step, batch) of those that changed nothing because the gradient was not finite
     """
 
@@ -56,7 +56,7 @@ class Window:
 
     @property
     def tokens(self) -> int:
-        return sum(batch.count for batch in self.batches)
+        return sum(batch.tokens for batch in self.batches)
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Meter:
     def add(self, batch: Batch, loss: Tensor, norm: Tensor, skipped: Tensor) -> None:
         self.window.numbers.append(torch.stack([loss.float(), norm.float(), skipped.float()]))
         self.window.batches.append(batch)
-        self.progress.tokens += batch.count
+        self.progress.tokens += batch.tokens
 
     def pause(self) -> None:
         """What follows is not training: wait until here, and count the time."""

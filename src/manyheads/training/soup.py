@@ -11,7 +11,7 @@ from functools import partial
 from math import isfinite
 from pathlib import Path
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from manyheads.decoding.translator import Translator
 from manyheads.errors import InputError, OptionError
@@ -136,7 +136,7 @@ def last_checkpoints(folder: str | Path, count: int, model: Transformer) -> Iter
         yield Part(str(path), partial(checkpoint_weights, path, model))
 
 
-def checkpoint_weights(path: Path, model: Transformer) -> Weights:
+def checkpoint_weights(path: Path, model: nn.Module) -> Weights:
     """What would have been used if training had ended there: the moving average of the weights, if there was one."""
     name = AVERAGE if AVERAGE in read_manifest(path) else WEIGHTS
     then = copy.deepcopy(model)

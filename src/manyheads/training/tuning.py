@@ -11,21 +11,38 @@ from typing import Any
 from torch import nn
 
 from manyheads.errors import OptionError, did_you_mean
-from manyheads.modelfolder import TOKENIZER, find_model, load_by_task
-from manyheads.recipe import Recipe, change_recipe, load_recipe
+from manyheads.modelfolder import TOKENIZER, encoder_in, find_model, load_by_task
+from manyheads.models.classifier import TextClassifier
+from manyheads.models.config import EncoderConfig
+from manyheads.recipe import IDLE, SECTIONS, TASKS, Recipe, Table, change_recipe, load_recipe, recipe_names, resolve
 from manyheads.text.foreign import ForeignPieces
 from manyheads.text.parallel import DEV
+from manyheads.text.vocabulary import Vocabulary
 
-__all__ = ["FINETUNE", "SETS", "Base", "comparison", "freeze", "tuned_recipe"]
+__all__ = [
+    "SETS",
+    "Base",
+    "comparison",
+    "finetune_recipe",
+    "freeze",
+    "is_finetuning",
+    "keeps_head",
+    "take_over",
+    "tuned_recipe",
+]
 
 FINETUNE = "finetune"
-"""The recipe of those who name none."""
+UNSAID = "translate"
+"""The task of recipes that say none: they are for any."""
+
+ON_ENCODERS = ("embed", "classify")
+"""Tasks that any encoder may be trained further for, whatever it was for."""
 
 SHAPELESS = ("model.dropout", "model.attention_dropout", "model.feedforward_dropout", "model.drop_path")
 PIECES = ("data.vocabulary", "data.tokenizer", "data.target_tokenizer")
 PARTS = {
-    "embeddings": ("words.", "target_words.", "head."),
-    "encoder": ("encoder.", "embed_source."),
+    "embeddings": ("words.", "target_words.", "head.", "embed.", "body.words.", "body.embed."),
+    "encoder": ("encoder.", "embed_source.", "body.encoder."),
     "decoder": ("decoder.", "embed_target."),
 }
 
@@ -36,8 +53,12 @@ class Base:
     def __init__(self, folder: str | Path) -> None:
         self.name, self.place = str(folder), find_model(folder)
         self.model, self.vocabulary, self.recipe = load_by_task(folder)
-        if isinstance(self.vocabulary.source, ForeignPieces):
-            raise OptionError(f"a model that is trained further was trained here, got {self.name}, which was imported")
+        encodes = TASKS[self.recipe.task].model is EncoderConfig
+        if isinstance(self.vocabulary.source, ForeignPieces) and not encodes:
+            # An encoder knows by their lengths where texts end; others by id 0, which is one of these pieces.
+            raise OptionError(
+                f"a model that is trained further was trained here, or is an encoder, got {self.name}, which was imported"
+            )
 
     def files(self) -> dict[str, bytes]:
         """What a model keeps from it beside its weights."""
@@ -49,6 +70,17 @@ class Base:
         return [str(file) for file in files] if all(file.is_file() for file in files) else None
 
 
+def finetune_recipe(base: Base) -> str:
+    """Of those who name none: that of the task, if it has one."""
+    own = f"{base.recipe.task}/{FINETUNE}"
+    return own if own in recipe_names() else FINETUNE
+
+
+def is_finetuning(recipe: str | Path | Recipe) -> bool:
+    """Is it one of our recipes that say nothing of a model's shape?"""
+    return str(recipe) in recipe_names() and str(recipe).rpartition("/")[2] == FINETUNE
+
+
 def tuned_recipe(base: Base, name: str | Path | Recipe, changes: Mapping[str, Any]) -> Recipe:
     """The model, data and decoding of the base, the training of the recipe that is named, and then the changes."""
     for key in changes:
@@ -57,10 +89,47 @@ def tuned_recipe(base: Base, name: str | Path | Recipe, changes: Mapping[str, An
                 f"a model that is trained further keeps its shape and its tokenizer, got --set {key}={changes[key]}",
                 hint=f"what may change of the model: {', '.join(SHAPELESS)}",
             )
-    tables = base.recipe.as_tables()
-    tables["train"] = (name if isinstance(name, Recipe) else load_recipe(name)).as_tables()["train"]
+    tables, wanted = base.recipe.as_tables(), name if isinstance(name, Recipe) else load_recipe(name)
+    tables["train"] = wanted.as_tables()["train"]
     tables |= {"description": f"{base.name}, trained further", "base": base.name}
+    if wanted.task in ON_ENCODERS and TASKS[base.recipe.task].model is EncoderConfig:
+        tables = for_another_task(tables, wanted.task, {} if isinstance(name, Recipe) else resolve(str(name)))
+    elif wanted.task not in (base.recipe.task, UNSAID):
+        raise OptionError(
+            f"a model is trained further for what it is for, an encoder also for vectors and labels, got {base.name}, for "
+            f"{base.recipe.task!r}, and a recipe for {wanted.task!r}",
+            hint="encoders are what `manyheads import` makes of a BERT, and what bert/, embed/ and classify/ recipes train",
+        )
     return change_recipe(tables, changes, f"{base.name}, trained further")
+
+
+def for_another_task(tables: Table, task: str, said: Table) -> Table:
+    """The tables of a base, without what the new task has no use for, and with what its recipe says of texts and vectors itself."""
+    for key in IDLE[task]:
+        section, _, option = key.partition(".")
+        if section != "train":
+            tables.get(section, {}).pop(option, None)
+    for section in ("data", "embed"):
+        own = {key: value for key, value in said.get(section, {}).items() if f"{section}.{key}" not in PIECES}
+        tables[section] = tables.get(section, {}) | own
+    sections = TASKS[task].tables
+    kept = {name: table for name, table in tables.items() if name not in SECTIONS or name in sections}
+    return kept | {"task": task}
+
+
+def keeps_head(base: Base, task: str, vocabulary: Vocabulary) -> bool:
+    """Does a model that is trained further go on as a whole? Not if it was for another task, or told other labels."""
+    if base.recipe.task != task:
+        return False
+    return not isinstance(base.model, TextClassifier) or base.vocabulary.labels.names == vocabulary.labels.names
+
+
+def take_over(model: nn.Module, base: Base, task: str, vocabulary: Vocabulary) -> None:
+    """The weights of the base. If its head is of no use, those of its encoder; what is built on that begins anew."""
+    if keeps_head(base, task, vocabulary):
+        model.load_state_dict(base.model.state_dict())
+    else:
+        encoder_in(model, vocabulary).load_state_dict(encoder_in(base.model, base.vocabulary).state_dict())
 
 
 def freeze(model: nn.Module, parts: str) -> None:

@@ -2,6 +2,7 @@
 
 import { css } from "./colour.js";
 import { h } from "./dom.js";
+import { kindOwedTo } from "./methods.js";
 import { headName } from "./weights.js";
 
 const MEANING_OF_AGREEMENT =
@@ -29,7 +30,7 @@ export function agreementOf({ state }, found) {
 // Every layer a row: the mean of its heads, then each head. A click chooses it, for all views.
 export function agreementBlock(shared, found) {
   const { state, colours, choose, header } = shared;
-  const [layers, kind] = [found.agreement[state.over], state.over === "source" ? "cross" : "decoder"];
+  const [layers, kind] = [found.agreement[state.over], kindOwedTo(header, state.over)];
   const heads = [...Array(header.model.heads).keys()];
   const cell = (value, layer, n) => {
     const head = n === 0 ? null : n - 1;

@@ -11,7 +11,8 @@ import { imageOf, totalsOf } from "./heatmap.js";
 import { drawLegend, drawSignedLegend } from "./legend.js";
 import { spelt, visible } from "./letters.js";
 import { gridPicture } from "./matrixpicture.js";
-import { attributionGrid, attributionsOf, MEANINGS_OF_METHODS, METHODS } from "./methods.js";
+import { attributionGrid, attributionsOf, meaningOfMethod, METHODS } from "./methods.js";
+import { isLone, writes } from "./models.js";
 import { clamp, signed } from "./numbers.js";
 import { textWidth } from "./ruler.js";
 import { sheet } from "./saving.js";
@@ -24,12 +25,16 @@ const [ROOMY_VIEW, LEGEND_WIDE] = [760, 260];
 const NOT_WHY =
   "Attention is where a model looked, not why it wrote what it wrote; "
   + "and these methods do not all mean the same by ‘why’.";
-const OTHERS =
-  "‘manyheads inspect … --attribution leave-one-out’ puts another into this page; "
-  + "the page of ‘manyheads serve’ has all.";
+const NOT_WORTH = "Attention is where a row looked, not how much of it is left in the end.";
+const OTHERS = "‘manyheads inspect … --attribution leave-one-out’ puts another into this page";
 const NONE = "This page has no attributions.";
 const HIDDEN_DEBTS = "Begin and end are hidden; what is owed to them is not shown.";
-export const OVERS = { source: "source", target: "what was written" };
+const OVERS = { source: "source", target: "what was written" };
+
+// What is owed to: a side. Of one text there is no choice.
+export function nameOfOver(header, over) {
+  return isLone(header) ? "the text" : OVERS[over];
+}
 
 export function attributionView(shared) {
   const controls = h("div", { class: "controls" });
@@ -45,7 +50,7 @@ export function attributionView(shared) {
     controls, meaning,
     h("div", { class: "scale" }, legend),
     h("div", { class: "beside" }, board.element, h("aside", {}, lead, bars)),
-    agreed, note, h("p", { class: "note" }, NOT_WHY));
+    agreed, note, h("p", { class: "note" }, writes(shared.header) ? NOT_WHY : NOT_WORTH));
   let shown = null; // {found, grid, labels, masked, lit, pinned, …}
 
   // ── drawing ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -56,7 +61,7 @@ export function attributionView(shared) {
     const method = there[state.method] || asking ? state.method : Object.keys(there)[0];
     const found = there[method];
     replaceControls(controls, debtChoice(shared));
-    meaning.textContent = method ? MEANINGS_OF_METHODS[method] : "";
+    meaning.textContent = method ? meaningOfMethod(shared.header, method) : "";
     element.classList.toggle("missing", !found);
     showNote(found, there);
     if (found) {
@@ -74,13 +79,13 @@ export function attributionView(shared) {
   };
 
   function showNote(found, there) {
-    const { asking, state } = shared;
+    const { asking, header, state } = shared;
     const sentences = [
       refusal(),
       found && found.gap !== null ? gapOf(found) : null,
       found && state.hide ? HIDDEN_DEBTS : null,
       !asking && !Object.keys(there).length ? NONE : null,
-      !asking && Object.keys(there).length < Object.keys(METHODS).length ? OTHERS : null,
+      !asking && writes(header) && Object.keys(there).length < Object.keys(METHODS).length ? others(header) : null,
       asking && !found && !refusal() ? "It is being computed …" : null,
     ];
     note.classList.toggle("warning", Boolean(refusal()));
@@ -189,19 +194,23 @@ export function attributionView(shared) {
   };
 }
 
+function others(header) {
+  return `${OTHERS}${isLone(header) ? "" : "; the page of ‘manyheads serve’ has all"}.`;
+}
+
 // Those that are there, or can be asked for; and what is owed to.
 export function debtChoice(shared) {
-  const { state, choose, asking } = shared;
+  const { header, state, choose, asking } = shared;
   const methods = Object.entries(METHODS).filter(([method]) => asking || attributionsOf(shared)[method]);
   return [
     ...(methods.length ? [choice("Method", methods, state.method, (method) => choose({ method }))] : []),
-    choice("Owed to", Object.entries(OVERS), state.over, (over) => choose({ over })),
+    isLone(header) ? null : choice("Owed to", Object.entries(OVERS), state.over, (over) => choose({ over })),
   ];
 }
 
 function debtPicture({ header, state }, { found, grid, labels, masked }) {
   const unit = found.signed ? `nats, full colour ±${signed(grid.most)}` : "shares of 1";
-  const what = `${METHODS[found.method]}, owed to ${OVERS[state.over]}; ${unit}`;
+  const what = `${METHODS[found.method]}, owed to ${nameOfOver(header, state.over)}; ${unit}`;
   const caption = `${visible(header.model.name || "model")}: ${what}`;
   const cell = clamp(900 / grid.columns.length, 4, 44);
   const widest = (texts) => Math.max(0, ...texts.map((text) => textWidth(text, "13px sans-serif"))) * 1.1;

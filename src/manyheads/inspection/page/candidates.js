@@ -2,10 +2,13 @@
 
 import { h } from "./dom.js";
 import { spelt, visible } from "./letters.js";
+import { isLone, wasGiven } from "./models.js";
 import { exact } from "./numbers.js";
 
 const GIVEN = "the translation was given, not searched for";
 const FARTHER = "the search weighs whole translations, not single pieces";
+const READ_ONLY = "this piece was given, not written";
+const NEVER = "what is likelier is never written: it stands before texts, or fills them up";
 const HALF = "half a letter: no text goes on from it";
 
 export function marginOf(step) {
@@ -13,10 +16,17 @@ export function marginOf(step) {
   return first - (second || 0);
 }
 
-export function facts(step, text, forced) {
-  const why = step.rank ? h("small", {}, ` ${forced ? GIVEN : FARTHER}`) : null;
+function whyNotFirst(header, n) {
+  if (isLone(header)) return wasGiven(header, n) ? READ_ONLY : NEVER;
+  return header.forced ? GIVEN : FARTHER;
+}
+
+// Of the step that writes piece n.
+export function facts(header, n) {
+  const [step, given] = [header.steps[n - 1], wasGiven(header, n)];
+  const why = step.rank ? h("small", {}, ` ${whyNotFirst(header, n)}`) : null;
   const told = [
-    ["written", [h("bdi", {}, `‘${visible(text)}’`)]],
+    [given ? "given" : "written", [h("bdi", {}, `‘${visible(header.target.pieces[n].text)}’`)]],
     ["probability", [exact(Math.exp(step.log_probability))]],
     ["rank", [`${step.rank + 1}`, why]],
     ["entropy", [`${exact(step.entropy)} nats`]],
@@ -32,9 +42,10 @@ export function shownOf(step, written) {
   return [...shown, [step.rank, { text: written.text, id: written.id, log_probability: step.log_probability }]];
 }
 
-// `choose` is null where nobody could go on from another candidate.
-export function candidateList(step, written, choose) {
-  return shownOf(step, written).map(([rank, candidate]) => item(rank, candidate, candidate.id === written.id, choose));
+// Of the step that writes piece n; `choose` is null where nobody could go on from another candidate.
+export function candidateList(header, n, choose) {
+  const [step, piece, tag] = [header.steps[n - 1], header.target.pieces[n], wasGiven(header, n) ? "given" : "written"];
+  return shownOf(step, piece).map(([rank, candidate]) => item(rank, candidate, candidate.id === piece.id ? tag : "", choose));
 }
 
 function item(rank, candidate, written, choose) {
@@ -46,7 +57,7 @@ function item(rank, candidate, written, choose) {
     h("bdi", { class: "label" }, spelt(candidate.text, true)),
     bar,
     h("span", { class: "number" }, exact(share)),
-    h("span", { class: "tag" }, written ? "written" : ""),
+    h("span", { class: "tag" }, written),
   ];
   if (written) return h("li", {}, h("div", { class: "candidate written", "aria-current": "true" }, parts));
   if (!choose) return h("li", {}, h("div", { class: "candidate" }, parts));

@@ -1,7 +1,7 @@
 // Choosers. All are native radio buttons and checkboxes in labels: keyboards and screen readers know them.
 
 import { h } from "./dom.js";
-import { KINDS, ROLES } from "./weights.js";
+import { kindsIn, roleOfKind } from "./models.js";
 
 // Radio buttons of one group share a name, which must be no other group's on the whole page.
 const PREFIX = `manyheads-${Math.random().toString(36).slice(2)}`;
@@ -30,8 +30,10 @@ export function button(label, act, title = null) {
   return h("button", { type: "button", class: "plain", click: act, title }, label);
 }
 
-export function kindChoice({ state, choose }) {
-  return choice("Attention", KINDS.map((kind) => [kind, kind, ROLES[kind]]), state.kind, (kind) => choose({ kind }));
+// A model may have one kind alone: then there is nothing to choose.
+export function kindChoice({ header, state, choose }) {
+  const kinds = kindsIn(header).map((kind) => [kind, kind, roleOfKind(header, kind)]);
+  return kinds.length > 1 ? choice("Attention", kinds, state.kind, (kind) => choose({ kind })) : null;
 }
 
 export function layerChoice({ header, state, choose }, kind = state.kind) {

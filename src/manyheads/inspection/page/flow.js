@@ -12,6 +12,7 @@ import { CELLS, handedOn, rowsOfStage } from "./flowrows.js";
 import { placeOf, stagesOf } from "./flowstages.js";
 import { wordsOf } from "./flowwords.js";
 import { spelt, visible } from "./letters.js";
+import { isLone, sidesIn, writes } from "./models.js";
 import { clamp, signed } from "./numbers.js";
 import { makePlayer } from "./player.js";
 import { sheet } from "./saving.js";
@@ -50,7 +51,7 @@ function walkView(shared) {
   const rows = h("div", { class: "rows" });
   const everyone = h("div", { class: "everyone" });
   const main = h("div", { class: "walk" }, transport, words, title, steps, sentence, formula, choosers, rows, everyone);
-  const element = h("div", { class: "flow" }, figure, main);
+  const element = h("div", { class: isLone(header) ? "flow lone" : "flow" }, figure, main);
   const tip = makeTip(element);
   let shown = null; // {stage, words, rows, piece}
   let run = 0;
@@ -101,17 +102,24 @@ function walkView(shared) {
     const isOff = (head) => offAt(head) >= 0;
     const given = (head) => (header.means ? header.means[offAt(head)] : all[head].output.map(() => 0));
     const instead = new Map(heads.filter(isOff).map((head) => [head, one.name === "join" ? given(head) : null]));
-    const step = header.steps[rowOfSide("target")];
     return {
-      part: reader(planes), found, all, keyPieces, step, row,
+      part: reader(planes), found, all, keyPieces, row,
       key: found ? keyOf(one, found.keys, row) : null,
       head: headNumber(), off: isOff(headNumber()), instead, means: Boolean(header.means),
-      pieces: { source: header.source.pieces, target: header.target.pieces }, piece: pieceOf(one.side),
+      pieces: header[one.side].pieces, piece: pieceOf(one.side),
       queryPiece: labelOf(one.side, row),
-      written: header.target.pieces[pieceOf("target")].id, logSum: header.flow.log_sums[rowOfSide("target")],
+      ...(writes(header) ? writing() : {}),
+      scaled: header.flow[one.side].includes("scaled"), segment: header.flow[one.side].includes("segment"),
+      settled: header.flow[one.side].includes("summed"),
       width: model.width, layers: model.layers, hidden: model.options.feedforward, activation: model.options.activation,
       pre: model.options.norm === "pre", sameDepth: model.options.cross === "same",
     };
+  }
+
+  // The row of the target: what it writes, and how that fared.
+  function writing() {
+    const row = rowOfSide("target");
+    return { step: header.steps[row], written: header.target.pieces[row + 1].id, logSum: header.flow.log_sums[row] };
   }
 
   // The key that is looked at: of itself a word’s own, of the source the chosen one, else the heaviest.
@@ -130,14 +138,15 @@ function walkView(shared) {
   async function update() {
     const mine = (run += 1);
     const one = stage();
-    const [source, target] = await Promise.all([shared.planes("flow/source"), shared.planes("flow/target")]);
-    const planes = { source, target };
+    const sides = sidesIn(header);
+    const found = await Promise.all(sides.map((side) => shared.planes(`flow/${side}`)));
+    const planes = Object.fromEntries(sides.map((side, n) => [side, found[n]]));
     const walk = await walkAt(one, planes);
     if (mine !== run) return;
     const count = header[one.side].pieces.length - firstOf(one.side);
     const about = { header, count, keys: walk && walk.keyPieces.length - (one.kind === "decoder" ? 1 : 0), place: rowOfSide(one.side) };
     shown = { stage: one, words: wordsOf(one, about), rows: walk ? rowsOfStage(one, walk) : [], piece: wordName(one.side) };
-    showFigure(one, planes, one.kind === "cross" && walk && walk.found ? walk.key : rowOfSide("source"));
+    showFigure(one, planes, one.kind === "cross" && walk && walk.found ? walk.key : null);
     showWords(one);
     rows.dataset.stage = one.name;
     replace(rows, walk ? shown.rows.map(rowElement) : h("p", { class: "note" }, GONE));
@@ -198,13 +207,15 @@ function walkView(shared) {
     if (used) buttons[inBox.indexOf(one)].focus();
   }
 
-  function showFigure(one, planes, sourceRow) {
+  // `looked` is the source piece that a cross-attention looks at.
+  function showFigure(one, planes, looked) {
     const read = reader(planes);
-    const rowsOn = { source: sourceRow, target: rowOfSide("target") };
+    const rowsOn = Object.fromEntries(sidesIn(header).map((side) => [side, rowOfSide(side)]));
+    if (looked !== null) rowsOn.source = looked;
     const lengthOf = ({ layer, sublayer, side }, part) => read(`${layer}/${sublayer}/${part}`, side, rowsOn[side]).norm;
     const changeOf = (other) => changeBy(other, { x: lengthOf(other, "x"), y: lengthOf(other, "y") });
-    const name = (side, row) => visible(labelOf(side, row));
-    const ends = { encoder: name("source", sourceRow), decoder: name("target", rowsOn.target), out: name("target", rowsOn.target + 1) };
+    const name = (side, row) => (header[side] ? visible(labelOf(side, row)) : null);
+    const ends = { encoder: name("source", rowsOn.source), decoder: name("target", rowsOn.target), out: name("target", rowsOn.target + 1) };
     const { picture, boxAt } = figureOf(boxesOf(stages, changeOf), ends, one.box, shared.colours, inkOf(element), chooseStage);
     const legend = h("p", { class: "note" }, "A box is darker, the more it changes its word: the length of what it adds, over that of the vector.");
     const scroll = h("div", { class: "scroll" }, picture);
@@ -255,7 +266,7 @@ function walkView(shared) {
   // The same vector of every word: what flows on, as rows of one matrix. A click follows another word.
   function showEveryone(one, planes) {
     const pre = header.model.options.norm === "pre";
-    const name = handedOn(one, pre);
+    const name = handedOn(one, pre, header.flow[one.side]);
     const used = everyone.contains(active(element));
     const count = name ? planes[one.side].shape[1] : 0;
     const read = reader(planes);

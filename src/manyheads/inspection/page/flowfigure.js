@@ -1,4 +1,4 @@
-// The model as a figure: two towers, as in the paper, bottom to top, with as many layers as this model has. A box is
+// The model as a figure: two towers, as in the paper, or one, bottom to top, with as many layers as it has. A box is
 // the darker, the more it changes the vector of the chosen word: the length of what it adds, over that of the vector.
 
 import { css } from "./colour.js";
@@ -6,12 +6,12 @@ import { s } from "./dom.js";
 import { signed } from "./numbers.js";
 
 const [BOX_WIDE, BOX_HIGH, ROW_OF_BOXES, BETWEEN_LAYERS] = [126, 17, 20, 5];
-const TOWERS = { encoder: 16, decoder: 170 };
+const LEFTS = [16, 170]; // of a tower, of another beside it
 const LABELS = {
-  pieces: "pieces", vectors: "vectors", position: "+ position", last: "norm", logits: "logits", choice: "softmax", word: "word",
+  pieces: "pieces", vectors: "vectors", segment: "+ kind of text", position: "+ position", settled: "norm", last: "norm", logits: "logits", choice: "softmax", word: "word",
   attention: "attention", cross: "cross-attention", feedforward: "feed-forward",
 };
-const FIGURE_WIDTH = 318;
+const FIGURE_WIDTHS = [164, 318]; // of one tower, of two
 const ROOM_FOR_WORDS = 22; // pixels below and above, for the words that go in and come out
 
 // boxes: [{box, kind (of the tower), layer, label, change, about}] of both towers, each from the bottom up.
@@ -27,20 +27,21 @@ export function boxesOf(stages, changeOf) {
 
 // words: {encoder, decoder, out}: what goes in below, and comes out above. choose(stage) is told of a click.
 export function figureOf(boxes, words, current, colours, ink, choose) {
-  const towers = ["encoder", "decoder"].map((tower) => stacked(boxes.filter((box) => box.tower === tower), TOWERS[tower]));
+  const names = ["encoder", "decoder"].filter((tower) => boxes.some((box) => box.tower === tower));
+  const towers = names.map((tower, n) => stacked(boxes.filter((box) => box.tower === tower), LEFTS[n]));
+  const wide = FIGURE_WIDTHS[towers.length - 1];
   const height = Math.max(...towers.map((tower) => tower.height)) + 2 * ROOM_FOR_WORDS;
   const all = towers.flatMap((tower) => tower.boxes);
-  const picture = s("svg", { viewBox: `0 0 ${FIGURE_WIDTH} ${height}`, width: FIGURE_WIDTH, height, class: "towers", "aria-hidden": "true" });
+  const picture = s("svg", { viewBox: `0 0 ${wide} ${height}`, width: wide, height, class: "towers", "aria-hidden": "true" });
   const up = (y) => height - ROOM_FOR_WORDS - y;
   picture.append(...towers.flatMap((tower) => tower.frames.map((frame) => frameOf(frame, up, ink))));
   picture.append(...readings(all, up, current, ink));
   picture.append(...all.map((box) => boxOf(box, up, box.box === current, colours, ink, choose)));
-  const name = (text, tower, y) => s("text", {
-    x: TOWERS[tower] + BOX_WIDE / 2, y, "text-anchor": "middle", "font-size": 12, "font-weight": 600, fill: ink.mark,
+  const name = (text, n, y) => s("text", {
+    x: LEFTS[n] + BOX_WIDE / 2, y, "text-anchor": "middle", "font-size": 12, "font-weight": 600, fill: ink.mark,
   }, text.length > 16 ? `${[...text].slice(0, 15).join("")}…` : text);
-  picture.append(
-    name(words.encoder, "encoder", height - 6), name(words.decoder, "decoder", height - 6),
-    name(words.out, "decoder", up(towers[1].height)));
+  picture.append(...names.map((tower, n) => name(words[tower], n, height - 6)));
+  if (words.out !== null) picture.append(name(words.out, names.length - 1, up(towers[names.length - 1].height)));
   return { picture, boxAt: (name) => up(all.find((box) => box.box === name).y) };
 }
 
@@ -62,7 +63,7 @@ function stacked(boxes, x) {
 function frameOf({ x, y, layer, count }, up, ink) {
   const high = count * ROW_OF_BOXES + 2;
   const top = up(y + high);
-  const number = x === TOWERS.encoder ? { x: x - 8, "text-anchor": "end" } : { x: x + BOX_WIDE + 8 };
+  const number = x === LEFTS[0] ? { x: x - 8, "text-anchor": "end" } : { x: x + BOX_WIDE + 8 };
   return s("g", {},
     s("rect", { x: x - 4, y: top, width: BOX_WIDE + 8, height: high, rx: 4, fill: "none", stroke: ink.line }),
     s("text", { ...number, y: top + high / 2, dy: "0.35em", "font-size": 9, fill: ink.soft }, String(layer)));
@@ -81,7 +82,8 @@ function boxOf({ first, label, x, y, change, about }, up, current, colours, ink,
 // What the encoder made is read by every cross-attention.
 function readings(all, up, current, ink) {
   const top = all.filter((box) => box.tower === "encoder").pop();
-  const [from, middle] = [{ x: top.x + BOX_WIDE, y: up(top.y) + BOX_HIGH / 2 }, TOWERS.decoder - 22];
+  if (!top) return [];
+  const [from, middle] = [{ x: top.x + BOX_WIDE, y: up(top.y) + BOX_HIGH / 2 }, LEFTS[1] - 22];
   return all.filter((box) => box.first.kind === "cross").map((box) => {
     const [y, lit] = [up(box.y) + BOX_HIGH / 2, box.box === current];
     const path = `M ${from.x} ${from.y} H ${middle} V ${y} H ${box.x}`;

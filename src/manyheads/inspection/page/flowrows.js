@@ -18,12 +18,19 @@ export function rowsOfStage(stage, walk) {
 }
 
 const MAKERS_OF_ROWS = {
-  pieces: (stage, { pieces, row }) => [piecesRow(pieces[stage.side].slice(0, stage.side === "source" ? undefined : -1), row, 0)],
-  vectors: (_, { part, width }) => [
-    vectorRow("E[piece]", part("words"), width), sign(`× √${width}`), vectorRow("x", part("scaled"), width)],
-  position: (_, { part, width }) => [
-    vectorRow("x", part("scaled"), width), sign("+"), vectorRow("p", part("position"), width), sign("="),
-    vectorRow("x + p", part("embedded"), width)],
+  pieces: (stage, { pieces, row }) => [piecesRow(pieces.slice(0, stage.side === "source" ? undefined : -1), row, 0)],
+  vectors: (_, { part, width, scaled }) => [
+    vectorRow("E[piece]", part("words"), width),
+    ...(scaled ? [sign(`× √${width}`), vectorRow("x", part("scaled"), width)] : [])],
+  segment: (_, { part, width }) => [
+    vectorRow("x", part("words"), width), sign("+"), vectorRow("s", part("segment"), width)],
+  position: (_, { part, width, scaled, segment, settled }) => [
+    vectorRow("x", part(scaled ? "scaled" : "words"), width),
+    ...(segment ? [sign("+"), vectorRow("s", part("segment"), width)] : []),
+    sign("+"), vectorRow("p", part("position"), width), sign("="),
+    vectorRow(segment ? "x + s + p" : "x + p", part(settled ? "summed" : "embedded"), width)],
+  settled: (_, { part, width }) => [
+    vectorRow("x", part("summed"), width), sign("norm"), vectorRow("x", part("embedded"), width)],
   norm: (stage, walk) => evenRows(stage, walk),
   before: (stage, walk) => evenRows(stage, walk),
   project: projectRows,
@@ -42,7 +49,7 @@ const MAKERS_OF_ROWS = {
     vectorRow("x", endOf(walk), walk.width), sign("· each E[piece]"), candidateBars(walk, (one) => one.log_probability + walk.logSum, signed)],
   choice: (stage, walk) => [candidateBars(walk, (one) => Math.exp(one.log_probability), exact)],
   word: (stage, { pieces, piece, step }) => [
-    piecesRow(pieces.target.slice(0, piece + 1), piece, 1),
+    piecesRow(pieces.slice(0, piece + 1), piece, 1),
     sign(`probability ${exact(Math.exp(step.log_probability))}${step.rank ? `, rank ${step.rank + 1}` : ", the likeliest"}`)],
 };
 
@@ -181,11 +188,12 @@ function candidateBars({ step, written }, value, told) {
 // ── what all words have at this stage ───────────────────────────────────────────────────────────────────────────────
 
 // The name of the part that a stage hands on; null where it is no vector of the model's width.
-export function handedOn(stage, pre) {
+export function handedOn(stage, pre, parts) {
   const within = stage.layer === null ? "" : at(stage);
   const last = pre ? "sum" : "normed";
   const names = {
-    vectors: "scaled", position: "embedded", norm: `${within}normed`, before: `${within}normed`, join: `${within}y`,
+    vectors: parts.includes("scaled") ? "scaled" : "words", settled: "embedded",
+    position: parts.includes("summed") ? "summed" : "embedded", norm: `${within}normed`, before: `${within}normed`, join: `${within}y`,
     add: `${within}${last}`, hidden: `${within}hidden`, back: `${within}y`, onto: `${within}${last}`, last: "last/normed",
   };
   return names[stage.name] || null;

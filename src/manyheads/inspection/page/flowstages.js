@@ -4,17 +4,20 @@
 // stages of one sublayer.
 
 export const STAGES = [
-  "pieces", "vectors", "position",
+  "pieces", "vectors", "segment", "position", "settled",
   "norm", "project", "scores", "softmax", "mix", "join", "add",
   "before", "hidden", "back", "onto",
   "last", "logits", "choice", "word",
 ];
 const NOT_ADDED = ["rotary", "none"];
 
-export function stagesOf({ model }) {
+export function stagesOf({ model, flow }) {
   const { layers, options } = model;
   const pre = options.norm === "pre";
-  const begin = ["pieces", "vectors", ...(NOT_ADDED.includes(options.positions) ? [] : ["position"])];
+  const placed = NOT_ADDED.includes(options.positions) ? [] : ["position"];
+  const only = (name, part, side) => (flow[side].includes(part) ? [name] : []);
+  const begin = (side) =>
+    ["pieces", "vectors", ...only("segment", "segment", side), ...placed, ...only("settled", "summed", side)];
   const attend = [...(pre ? ["norm"] : []), "project", "scores", "softmax", "mix", "join", "add"];
   const feed = [...(pre ? ["before"] : []), "hidden", "back", "onto"];
   const last = pre ? ["last"] : [];
@@ -23,14 +26,12 @@ export function stagesOf({ model }) {
     names.map((name) => stageOf(name, kind, layer, sublayer, `${kind} ${layer} ${sublayer}`));
   const blocks = (kind, count) => [...Array(count).keys()].flatMap((layer) => [
     ...within(attend, kind, layer, "attention"),
-    ...(kind === "decoder" ? within(attend, "cross", layer, "cross") : []),
+    ...(kind === "decoder" && layers.cross ? within(attend, "cross", layer, "cross") : []),
     ...within(feed, kind, layer, "feedforward"),
   ]);
-  return [
-    ...alone(begin, "encoder"), ...blocks("encoder", layers.encoder), ...alone(last, "encoder"),
-    ...alone(begin, "decoder"), ...blocks("decoder", layers.decoder), ...alone(last, "decoder"),
-    ...alone(["logits", "choice", "word"], "decoder"),
-  ];
+  const tower = (kind, side, end) =>
+    (kind in layers ? [...alone(begin(side), kind), ...blocks(kind, layers[kind]), ...alone([...last, ...end], kind)] : []);
+  return [...tower("encoder", "source", []), ...tower("decoder", "target", ["logits", "choice", "word"])];
 }
 
 function stageOf(name, kind, layer, sublayer, box) {

@@ -1,5 +1,7 @@
 // What happens at each stage, in one sentence, with its formula and its shapes, for the options of this model.
 
+import { isLone } from "./models.js";
+
 const EVEN = {
   layer: ["γ · (x − mean) / √(variance + ε) + β", "mean 0 and spread 1, then a learned gain and shift"],
   rms: ["γ · x / √(mean of x² + ε)", "a mean square of 1, then a learned gain"],
@@ -21,6 +23,11 @@ function counted(n) {
   return n.toLocaleString("en");
 }
 
+function wordsOnLast(header) {
+  if (isLone(header)) return "This is the piece that comes next in the text. The next row reads it, and all of this begins again.";
+  return "One piece is written. The next row reads it, and all of this begins again.";
+}
+
 // [title, sentence, formula, shapes]
 export function wordsOf(stage, { header, count, keys, place }) {
   const { width, heads, kv_heads: groups, options, words, scale } = header.model;
@@ -28,6 +35,7 @@ export function wordsOf(stage, { header, count, keys, place }) {
   const [normed, evenly] = EVEN[options.normaliser];
   const post = options.norm === "post";
   const shape = `${count} × ${width}`;
+  const choices = counted(words.target || 0); // what an encoder alone never writes
   const cross = stage.kind === "cross";
   const bias = (on, text) => (on ? ` + ${text}` : "");
   const turned = options.positions === "rotary" && !cross ? " Then q and k are turned by their places (rotary)." : "";
@@ -38,13 +46,19 @@ export function wordsOf(stage, { header, count, keys, place }) {
     pieces: [
       "pieces", stage.side === "source"
         ? "The text is cut into pieces, and each is a number of the vocabulary."
-        : "What is written so far is read, after a begin: each row reads one piece, and will write the one behind it.",
+        : isLone(header) ? "The text is cut into pieces. Each row reads one of them, and says which one comes behind it."
+          : "What is written so far is read, after a begin: each row reads one piece, and will write the one behind it.",
       "text → pieces → numbers", `${count} pieces, of ${counted(words[stage.side])} that there are`,
     ],
     vectors: [
-      "vectors", `Each piece has a learned vector of ${width} numbers, its row of a table, times √${width}.`,
-      `x = √${width} · E[piece]`, `${counted(words[stage.side])} × ${width} → ${shape}`,
+      "vectors", `Each piece has a learned vector of ${width} numbers, its row of a table${isLone(header) ? "" : `, times √${width}`}.`,
+      isLone(header) ? "x = E[piece]" : `x = √${width} · E[piece]`, `${counted(words[stage.side])} × ${width} → ${shape}`,
     ],
+    segment: [
+      "+ kind of text", "The model can tell texts of two kinds apart, such as a question and its answer. Here all is of the first kind, and its vector is added.",
+      "x + s,  s = S[0]", `${shape} + ${shape}`,
+    ],
+    settled: ["norm", `Before the first layer, the sum is brought to ${evenly}.`, normed, `${shape} → ${shape}`],
     position: [
       "+ position", `Attention knows no order. So a vector that says where the piece stands is added: ${(PLACES[options.positions] || ["", ""])[1]}.`,
       `x + p,  ${(PLACES[options.positions] || [""])[0]},  n = ${place}`, `${shape} + ${shape}`,
@@ -78,15 +92,15 @@ export function wordsOf(stage, { header, count, keys, place }) {
     back: ["feed-forward, down", "What the units found is added up to one vector.", `y = W₂·h${bias(options.feedforward_bias, "b₂")}`, `${counted(hidden)} → ${width}`],
     onto: [even[0], `It is added to the vector: on to the next layer.${even[1]}`, even[2], `${shape} → ${shape}`],
     last: [
-      "last norm", stage.side === "source" ? "One more norm. This is what the decoder reads of the source." : "One more norm, behind the last layer.",
+      "last norm", stage.side === "source" ? (isLone(header) ? "One more norm, behind the last layer." : "One more norm. This is what the decoder reads of the source.") : "One more norm, behind the last layer.",
       normed, `${shape} → ${shape}`,
     ],
     logits: [
-      "logits", `The vector is held against the vector of each of ${counted(words.target)} pieces: how well would it fit?`,
-      "logit = x · E[piece]", `${width} · ${width} × ${counted(words.target)} → ${counted(words.target)}`,
+      "logits", `The vector is held against the vector of each of ${choices} pieces: how well would it fit?`,
+      "logit = x · E[piece]", `${width} · ${width} × ${choices} → ${choices}`,
     ],
-    choice: ["softmax", "Logits become probabilities.", "p = e^logit / Σ e^logit", `${counted(words.target)} → ${counted(words.target)}`],
-    word: ["the word", "One piece is written. The next row reads it, and all of this begins again.", "", ""],
+    choice: ["softmax", "Logits become probabilities.", "p = e^logit / Σ e^logit", `${choices} → ${choices}`],
+    word: ["the word", wordsOnLast(header), "", ""],
   };
   return told[stage.name];
 }

@@ -4,8 +4,8 @@ import { button, check, choice } from "./controls.js";
 import { h, replace, replaceControls, rove } from "./dom.js";
 import { keyHelp } from "./keys.js";
 import { spelt, visible } from "./letters.js";
+import { isLone, nameOfOutput, viewsOf, writes } from "./models.js";
 import { asCsv, asPng, asSvg, copy, download } from "./saving.js";
-import { VIEWS } from "./selection.js";
 
 const LONG = 240; // letters of both texts, above which they are set small
 const HIDDEN = "Begin and end are hidden: what the others have was made to add up to 1 again, row by row.";
@@ -20,23 +20,40 @@ const WHOLE = ["switches", "lens", "pieces", "attribution", "heads"]; // views t
 const MOST_NAMED = 3; // heads that are off, above which they are only counted
 
 export function titleOf(header) {
-  const { model, log_probability: logProbability, steps } = header;
+  const { model } = header;
   const facts = [
     ["model", visible(model.name || "without a name")],
-    ["log-probability", logProbability.toFixed(2).replace("-", "−")],
-    ["perplexity per piece", Math.exp(-logProbability / steps.length).toFixed(2)],
+    ...(writes(header) ? likelihoodOf(header) : [["pieces", `${header.source.pieces.length}`]]),
     header.parts > 1 ? ["part", `${header.part} of ${header.parts}`] : null,
-    header.forced ? ["translation", "given"] : null,
+    header.forced ? [nameOfOutput(header), "given"] : null,
     header.off && header.off.length ? ["without", withoutHeads(header.off) + (header.means ? " (their means instead)" : "")] : null,
   ];
-  const text = (of) => h("bdi", { dir: "auto" }, spelt(of));
-  const long = header.source.text.length + header.translation.length > LONG;
-  const inBox = header.live && header.parts === 1; // what was typed stands above already
+  const long = [header.source, header.target].reduce((sum, side) => sum + (side ? side.text.length : 0), 0) > LONG;
   const fact = ([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
   return h("header", {},
-    h("p", { class: long ? "texts long" : "texts" },
-      inBox ? null : [text(header.source.text), h("span", { class: "arrow" }, " → ")], text(header.translation)),
+    h("p", { class: long ? "texts long" : "texts" }, isLone(header) ? loneText(header) : bothTexts(header)),
     h("dl", { class: "facts" }, facts.filter(Boolean).map(fact)));
+}
+
+function likelihoodOf({ log_probability: logProbability, steps }) {
+  return [
+    ["log-probability", logProbability.toFixed(2).replace("-", "−")],
+    ["perplexity per piece", Math.exp(-logProbability / steps.length).toFixed(2)],
+  ];
+}
+
+function bothTexts(header) {
+  const text = (of) => h("bdi", { dir: "auto" }, spelt(of));
+  const inBox = header.live && header.parts === 1; // what was typed stands above already
+  return [inBox ? null : [text(header.source.text), h("span", { class: "arrow" }, " → ")], text(header.translation)].flat();
+}
+
+// What a language model has written stands out from what it was given.
+function loneText({ source, target, continuation }) {
+  if (source) return h("bdi", { dir: "auto" }, spelt(source.text));
+  const prompt = target.text.slice(0, target.text.length - continuation.length);
+  const written = continuation ? h("span", { class: "continuation" }, spelt(continuation)) : null;
+  return h("bdi", { dir: "auto" }, prompt ? spelt(prompt) : null, /^ /.test(continuation) ? " " : null, written);
 }
 
 function withoutHeads(off) {
@@ -45,17 +62,18 @@ function withoutHeads(off) {
 }
 
 export function tabsOf(shared) {
-  const tabs = VIEWS.map((view) =>
-    h("button", { type: "button", role: "tab", click: () => shared.choose({ view }) }, TITLES[view]));
+  const views = viewsOf(shared.header);
+  const tabs = views.map((view) =>
+    h("button", { type: "button", role: "tab", "data-view": view, click: () => shared.choose({ view }) }, TITLES[view]));
   const there = { compare: shared.other.possible, replay: shared.header.replay, heads: shared.header.report };
-  VIEWS.forEach((view, n) => (tabs[n].hidden = view in there && !there[view] && shared.state.view !== view));
+  views.forEach((view, n) => (tabs[n].hidden = view in there && !there[view] && shared.state.view !== view));
   const step = (event) => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!by) return;
     event.preventDefault();
-    const seen = [...VIEWS.keys()].filter((n) => !tabs[n].hidden);
-    const next = seen[(seen.indexOf(VIEWS.indexOf(shared.state.view)) + by + seen.length) % seen.length];
-    shared.choose({ view: VIEWS[next] });
+    const seen = [...views.keys()].filter((n) => !tabs[n].hidden);
+    const next = seen[(seen.indexOf(views.indexOf(shared.state.view)) + by + seen.length) % seen.length];
+    shared.choose({ view: views[next] });
     tabs[next].focus();
   };
   return h("div", { role: "tablist", "aria-label": "Views", keydown: step }, tabs);
@@ -63,8 +81,8 @@ export function tabsOf(shared) {
 
 export function markTab(tablist, view) {
   const tabs = [...tablist.children];
-  tabs.forEach((tab, n) => tab.setAttribute("aria-selected", String(VIEWS[n] === view)));
-  rove(tabs, VIEWS.indexOf(view));
+  tabs.forEach((tab) => tab.setAttribute("aria-selected", String(tab.dataset.view === view)));
+  rove(tabs, tabs.findIndex((tab) => tab.dataset.view === view));
 }
 
 export function showSettings(element, shared) {

@@ -1,7 +1,7 @@
 // Every head in its place: a block for each kind of attention, layers downwards and heads to the right.
 
 import { h } from "./dom.js";
-import { ROLES } from "./weights.js";
+import { roleOfKind } from "./models.js";
 
 const [SMALLEST, LARGEST] = [26, 84]; // pixels of a thumbnail
 const [SPACE, MARGINS, APART_BLOCKS] = [6, 33, 28]; // between thumbnails, beside them, between blocks
@@ -16,14 +16,14 @@ export function headBlock(header, kind, buttonAt) {
   const layers = [...Array(header.model.layers[kind]).keys()];
   const grid = h("div", { class: "thumbs" }, corner, numbers, layers.flatMap(row));
   return h("section", { class: "block", role: "group", "aria-label": kind },
-    h("h3", {}, kind, h("small", {}, ROLES[kind])), h("div", { class: "scroll" }, grid));
+    h("h3", {}, kind, h("small", {}, roleOfKind(header, kind))), h("div", { class: "scroll" }, grid));
 }
 
 // As many blocks in a row as can stand, each as large as fits.
-export function fitBlocks(element, heads, largest = LARGEST) {
+export function fitBlocks(element, heads, largest = LARGEST, blocks = 3) {
   const room = element.clientWidth;
   if (!room) return;
-  const sizes = [3, 2, 1].map((across) => ((room - (across - 1) * APART_BLOCKS) / across - MARGINS) / heads - SPACE);
+  const sizes = [3, 2, 1].filter((across) => across <= blocks).map((across) => ((room - (across - 1) * APART_BLOCKS) / across - MARGINS) / heads - SPACE);
   const size = sizes.find((one) => one >= SMALLEST) || SMALLEST;
   element.style.setProperty("--size", `${Math.floor(Math.min(size, largest))}px`);
   element.style.setProperty("--heads", heads);

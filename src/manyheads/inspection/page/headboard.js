@@ -5,7 +5,7 @@ import { css } from "./colour.js";
 import { h } from "./dom.js";
 import { FIGURES, isSure, nameInReport, ROLES_OF_HEADS, roleOf, shownFigure } from "./headfigures.js";
 import { hueOf } from "./hues.js";
-import { ROLES } from "./weights.js";
+import { ROLES_OF_TWO } from "./models.js";
 
 // look: {heads, figure, role, place(head), colours, chosen(head)}; acts: {open, tell, point, leave}
 export function headBoard(kind, look, acts) {
@@ -18,7 +18,7 @@ export function headBoard(kind, look, acts) {
   ]);
   const grid = h("div", { class: "role-grid", role: "group", "aria-label": kind }, corners, rows.flat());
   grid.style.setProperty("--heads", across);
-  return h("section", { class: "role-board" }, h("p", { class: "lead" }, kind, h("small", {}, ROLES[kind])), grid);
+  return h("section", { class: "role-board" }, h("p", { class: "lead" }, kind, h("small", {}, ROLES_OF_TWO[kind])), grid);
 }
 
 function headCell(one, { figure, role, place, colours, chosen }, { open, tell, point, leave }) {

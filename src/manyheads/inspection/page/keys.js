@@ -1,7 +1,8 @@
 // Keys that work anywhere in an inspector. Arrow keys belong to the views.
 
 import { h } from "./dom.js";
-import { changed, VIEWS } from "./selection.js";
+import { viewsOf } from "./models.js";
+import { changed } from "./selection.js";
 
 const HELP = [
   ["1 2 3 …", "views"],
@@ -37,7 +38,8 @@ export function asked(event, { state, header }) {
   if (event.key === "w") return { words: !state.words };
   if (event.key === "b") return { hide: !state.hide };
   if (event.key === "Escape") return { source: null, target: null, other: null };
-  return VIEWS[event.key - 1] ? { view: VIEWS[event.key - 1] } : null;
+  const view = viewsOf(header)[event.key - 1];
+  return view ? { view } : null;
 }
 
 // Layers and heads go round. The mean of the heads comes before the first, where a view can show it.

@@ -6,6 +6,7 @@ import { css } from "./colour.js";
 import { active, h, intoSight, replace, rove } from "./dom.js";
 import { lensPicture } from "./lenspicture.js";
 import { spelt, visible } from "./letters.js";
+import { firstWritten } from "./models.js";
 import { clamp, exact } from "./numbers.js";
 import { makeTip } from "./tip.js";
 
@@ -34,7 +35,7 @@ export function lensView(shared) {
   const [layers, steps] = [lens.layers.length, lens.layers[0].length];
 
   const now = () => ({
-    layer: Math.min(shared.state.layer, layers - 1), step: clamp((shared.state.target || 1) - 1, 0, steps - 1),
+    layer: Math.min(shared.state.layer, layers - 1), step: clamp((shared.state.target || firstWritten(shared.header)) - 1, 0, steps - 1),
   });
   const at = ({ layer, step }) => lens.layers[layer][step];
   const written = (step) => target.pieces[step + 1];
@@ -56,7 +57,7 @@ export function lensView(shared) {
     const place = (layers - 1 - chosen.layer) * steps + chosen.step;
     rove(cells, place);
     if (used) cells[place].focus();
-    if (shared.state.target !== null) intoSight(scroll, cells[place], LABEL);
+    if (shared.state.target !== null || chosen.step > 0) intoSight(scroll, cells[place], LABEL);
     tell(chosen);
   }
 

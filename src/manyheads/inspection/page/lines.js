@@ -11,9 +11,10 @@ import { direction, spelt, visible } from "./letters.js";
 import { linesPicture } from "./linespicture.js";
 import { countOf, headsOn, layerOf, linesOf, sceneOf } from "./linesscene.js";
 import { opacityOf, shapeOf } from "./linesshape.js";
+import { isLone, kindsIn, nameOfSide, roleOfKind } from "./models.js";
 import { exact } from "./numbers.js";
 import { MOSTS } from "./selection.js";
-import { headName, KINDS, ROLES } from "./weights.js";
+import { headName } from "./weights.js";
 
 const MOST_LISTED = 6;
 const APART = 6; // pixels between a word and its lines
@@ -21,6 +22,7 @@ const NUMBER = 54; // pixels that a number beside a word takes, where arcs have 
 const ACROSS_THE_PICTURE = ["encoder", "cross", "decoder"];
 const READ_AS = "A line is thin at the word that looks and wide at what it looks at. ";
 const STEP = "A word of the translation looks while it is being written.";
+const NEXT = "A word looks while it is being written: at what stands before it.";
 
 export function linesView(shared) {
   const controls = h("div", { class: "controls" });
@@ -61,7 +63,7 @@ export function linesView(shared) {
     replaceControls(controls, choosersOf(shared));
     element.classList.toggle("missing", !scene);
     const written = shared.state.three || shared.state.kind !== "encoder";
-    note.textContent = scene ? READ_AS + (written ? STEP : "") : LEFT_OUT_HEADS;
+    note.textContent = scene ? READ_AS + (written ? (isLone(shared.header) ? NEXT : STEP) : "") : LEFT_OUT_HEADS;
     if (!scene) return;
     loom.classList.toggle("three", shared.state.three);
     weave.dataset.length = lengthOf(scene);
@@ -83,7 +85,7 @@ export function linesView(shared) {
       }, h("span", { class: "share" }), h("span", { class: "leader" }),
         h("bdi", { class: "label", dir }, spelt(unit.text, !shared.state.words))));
     replace(piles[column], words);
-    piles[column].setAttribute("aria-label", side === "source" ? "Source" : "Translation");
+    piles[column].setAttribute("aria-label", nameOfSide(shared.header, side));
     const chosen = pinnedWord(scene, shared.state);
     rove(words, chosen && chosen.column === column ? chosen.n : 0);
     if (had && words[had.n]) words[had.n].focus();
@@ -177,7 +179,7 @@ export function linesView(shared) {
     showBars(list, texts, first.map((one, n) => [n, one.weight]), false, more > 0 ? `${more} more lines` : null);
     first.forEach((one, n) => list.children[n].style.setProperty("--heat", hueOf(one.set.head, shared.colours.theme)));
     const title = does ? [h("bdi", {}, `‘${textOf(word)}’`), ` ${does}`] : [`Heaviest, ${kind}`];
-    const where = does ? `${kind}, layer ${layerOf(shared.state, kind)}` : ROLES[kind];
+    const where = does ? `${kind}, layer ${layerOf(shared.state, kind)}` : roleOfKind(shared.header, kind);
     return h("section", {}, h("p", { class: "lead" }, title, h("small", {}, where)), list);
   }
 
@@ -267,7 +269,8 @@ function choosersOf(shared) {
     if (value === "three") return choose({ three: true });
     return choose({ three: false, kind: value, layer: layerOf(state, value) });
   };
-  const single = KINDS.map((kind) => [kind, kind, ROLES[kind]]);
+  if (isLone(header)) return [layerChoice(shared), headToggles(shared)];
+  const single = kindsIn(header).map((kind) => [kind, kind, roleOfKind(header, kind)]);
   const kinds = [["three", "all three", "within both texts and between them"], ...single];
   const numbers = [...Array(header.model.layers.encoder).keys()].map((n) => [n, String(n)]);
   const below = choice("Encoder’s layer", numbers, state.below, (layer) => choose({ below: layer }));

@@ -6,10 +6,11 @@ import { active, h, replace, replaceControls, rove } from "./dom.js";
 import { fitBlocks, headBlock, nearest } from "./headblocks.js";
 import { mapPicture } from "./mappicture.js";
 import { allHeads, inOrder, meaningOf, MEASURES, shareOf } from "./measures.js";
+import { kindsIn } from "./models.js";
 import { clamp, exact } from "./numbers.js";
 import { thumbnail, thumbnailGrids } from "./thumbnails.js";
 import { makeTip } from "./tip.js";
-import { headName, KINDS } from "./weights.js";
+import { headName } from "./weights.js";
 
 const TINT = 0.55; // of full colour, behind the largest number: it must still be read
 const ORDER_NAMES = [["layers", "layer by layer"], ["most", "most first"], ["least", "least first"]];
@@ -44,7 +45,7 @@ export function mapView(shared) {
     mark();
     const look = `${words} ${hide}`;
     if (drawn === look) return;
-    await Promise.all(KINDS.flatMap((kind) => layersOf(kind).map((layer) => drawLayer(kind, layer, mine))));
+    await Promise.all(kindsIn(shared.header).flatMap((kind) => layersOf(kind).map((layer) => drawLayer(kind, layer, mine))));
     if (mine !== run) return;
     drawn = look;
     note.textContent = noteOnMap();
@@ -94,7 +95,7 @@ export function mapView(shared) {
     const { measure, order } = shared.state;
     const used = element.contains(active(element)) ? active(element) : null;
     element.classList.toggle("ranked", order !== "layers");
-    if (order === "layers") replace(board, KINDS.map(blockOf));
+    if (order === "layers") replace(board, kindsIn(shared.header).map(blockOf));
     else replace(board, h("div", { class: "in-rank" }, inOrder(heads, measure, order).map((one) => buttons.get(one))));
     fit();
     if (used && element.contains(used)) used.focus();
@@ -106,7 +107,7 @@ export function mapView(shared) {
   }
 
   function fit() {
-    fitBlocks(element, shared.header.model.heads);
+    fitBlocks(element, shared.header.model.heads, undefined, kindsIn(shared.header).length);
   }
 
   function mark() {

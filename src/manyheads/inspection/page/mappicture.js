@@ -5,10 +5,10 @@ import { s } from "./dom.js";
 import { visible } from "./letters.js";
 import { hiddenNote } from "./linespicture.js";
 import { inOrder } from "./measures.js";
+import { kindsIn } from "./models.js";
 import { textWidth } from "./ruler.js";
 import { INK, sheet } from "./saving.js";
 import { thumbnail } from "./thumbnails.js";
-import { KINDS } from "./weights.js";
 
 const SIZE_OF_THUMB = 52;
 const THUMB_PACE = [SIZE_OF_THUMB + 8, SIZE_OF_THUMB + 22];
@@ -45,13 +45,13 @@ function head(one, [x, y], grid, { measure, order }, colours) {
 }
 
 function inBlocks(header) {
-  const left = (kind) => MARGIN[0] + KINDS.indexOf(kind) * (header.model.heads * THUMB_PACE[0] + MARGIN[0]);
+  const left = (kind) => MARGIN[0] + kindsIn(header).indexOf(kind) * (header.model.heads * THUMB_PACE[0] + MARGIN[0]);
   const spot = ({ kind, layer, head: n }) => [left(kind) + n * THUMB_PACE[0], MARGIN[1] + layer * THUMB_PACE[1]];
   const look = { fill: INK.soft, "font-size": 11 };
   const text = (x, y, n, anchor) => s("text", { x, y, ...look, "text-anchor": anchor }, String(n));
   const headAt = (kind, n) => text(left(kind) + n * THUMB_PACE[0] + SIZE_OF_THUMB / 2, 44, n, "middle");
   const layerAt = (kind, n) => text(left(kind) - 10, MARGIN[1] + n * THUMB_PACE[1] + 30, n, "end");
-  const labels = () => KINDS.flatMap((kind) => [
+  const labels = () => kindsIn(header).flatMap((kind) => [
     s("text", { x: left(kind), y: 24, "font-size": 14 }, kind),
     ...[...Array(header.model.heads).keys()].map((n) => headAt(kind, n)),
     ...[...Array(header.model.layers[kind]).keys()].map((n) => layerAt(kind, n)),

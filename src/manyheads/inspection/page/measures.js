@@ -1,6 +1,6 @@
 // What kind of head it is, in numbers that Python has computed: header.heads[kind][layer][measure][head].
 
-import { KINDS } from "./weights.js";
+import { kindsIn } from "./models.js";
 
 // Each in one sentence. `whole`: it is a share of 1, else it is measured against the largest.
 const OWN = "A row’s own, in the decoder, is the piece just read; across two texts there is none.";
@@ -33,7 +33,7 @@ export function allHeads(header) {
   });
   const layers = (kind) => [...Array(header.model.layers[kind]).keys()];
   const heads = [...Array(header.model.heads).keys()];
-  return KINDS.flatMap((kind) => layers(kind).flatMap((layer) => heads.map((head) => of(kind, layer, head))));
+  return kindsIn(header).flatMap((kind) => layers(kind).flatMap((layer) => heads.map((head) => of(kind, layer, head))));
 }
 
 // Where each stands between 0 and 1: of the whole, or of the largest of all heads.

@@ -1,5 +1,7 @@
 // Attributions: what each written word owes to what was read, by methods that do not ask where heads looked; as grids.
 
+import { isLone, writes } from "./models.js";
+import { sidesOf } from "./weights.js";
 import { merged, renormalised, rowsOf, unitsOf } from "./words.js";
 
 export const METHODS = {
@@ -8,7 +10,7 @@ export const METHODS = {
   "leave-one-out": "leave-one-out",
   "integrated-gradients": "integrated gradients",
 };
-export const MEANINGS_OF_METHODS = {
+const MEANINGS_OF_METHODS = {
   "value-zeroing":
     "How much a row of the decoder’s layers changes (1 − cosine) when the value of one piece is 0 in all heads of an "
     + "attention; rows add up to 1, and it is the mean of all layers.",
@@ -21,6 +23,11 @@ export const MEANINGS_OF_METHODS = {
     "Slopes of the log-probability, added up on the way from no words at all to these; in nats.",
 };
 
+export function meaningOfMethod(header, method) {
+  const text = MEANINGS_OF_METHODS[method];
+  return writes(header) ? text : text.replace("the decoder’s", "the encoder’s");
+}
+
 // {method: numbers} that are there: in a page on its own those that were put in, in a live one those asked for.
 export function attributionsOf({ header, asking }) {
   if (!asking) return header.attribution || {};
@@ -30,19 +37,27 @@ export function attributionsOf({ header, asking }) {
 // {kind, rows, columns, values, …} as of an attention. What several pieces owe is added up, as their log-probabilities
 // are. Shares of 1 are averaged, as weights are.
 export function attributionGrid({ header, state }, found, over) {
-  const [numbers, side] = [found[over], over === "source" ? header.source : header.target];
+  const [numbers, side] = [found[over], header[over]];
+  const kind = kindOwedTo(header, over);
   const [high, wide] = [numbers.length, numbers[0].length];
   const plane = { shape: [1, high, wide], data: Float64Array.from(numbers.flat()) };
   const keep = (unit) => !(state.hide && unit.special);
-  const rows = rowsOf(unitsOf(header.target, state.words), high, 0).filter(keep);
+  const queries = rowsOf(unitsOf(header[sidesOf(kind).queries], state.words), high, kind === "encoder" ? 1 : 0);
+  const rows = queries.filter(keep);
   const read = unitsOf(side, state.words).map((unit) => ({ ...unit, pieces: unit.pieces.filter((n) => n < wide) }));
   const columns = read.filter((unit) => unit.pieces.length > 0).filter(keep);
   const values = merged(plane, 0, rows, columns);
   if (found.signed) rows.forEach((unit, row) => times(values, row, columns.length, unit.rows.length));
   else if (state.hide) renormalised(values, columns.length);
-  const [kind, bounds] = over === "source" ? ["cross", [null, null]] : ["decoder", [null, 0]];
+  const bounds = kind === "decoder" ? [null, 0] : [null, null];
   const most = found.signed ? values.reduce((largest, value) => Math.max(largest, Math.abs(value)), 0) : undefined;
   return { kind, rows, columns, values, block: 1, hidden: state.hide, bounds, most };
+}
+
+// The attention that looks at that side from where rows are.
+export function kindOwedTo(header, over) {
+  if (over === "target") return "decoder";
+  return isLone(header) ? "encoder" : "cross";
 }
 
 function times(values, row, wide, factor) {

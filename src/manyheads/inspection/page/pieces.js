@@ -3,29 +3,29 @@
 
 import { active, h, replace, rove } from "./dom.js";
 import { direction, spelt, visible } from "./letters.js";
+import { nameOfSide, sidesIn } from "./models.js";
 import { clamp } from "./numbers.js";
 import { marksIn, markTable, piecesTable, toldOf, tokenizerName } from "./piecesfacts.js";
 import { piecesPicture } from "./piecespicture.js";
 import { makeTip } from "./tip.js";
 
-const BOTH_SIDES = ["source", "target"];
-const TEXT_NAMES = { source: "Source", target: "Translation" };
 const MOST_TYPED = 2000; // letters of what was typed that are shown
 
 export function piecesView(shared) {
   const { header } = shared;
-  const sides = Object.fromEntries(BOTH_SIDES.map((side) => [side, makeSide(side)]));
-  const element = h("div", { class: "spelling" }, BOTH_SIDES.map((side) => sides[side].section));
+  const there = sidesIn(header);
+  const sides = Object.fromEntries(there.map((side) => [side, makeSide(side)]));
+  const element = h("div", { class: "spelling" }, there.map((side) => sides[side].section));
   const tip = makeTip(element);
 
   function makeSide(side) {
     const text = h("p", { class: "typed", dir: "auto" });
-    const tiles = h("div", { class: "tiles", role: "group", "aria-label": `Pieces of the ${side}` });
+    const tiles = h("div", { class: "tiles", role: "group", "aria-label": `Pieces of the ${nameOfSide(header, side).toLowerCase()}` });
     const [about, place] = toldOf(header, side);
     const typed = header.spelling[side].typed;
     const whole = typed !== null && typed !== header[side].text;
     const section = h("section", {},
-      h("h3", {}, TEXT_NAMES[side], h("small", {}, tokenizerName(header, side))),
+      h("h3", {}, nameOfSide(header, side), h("small", {}, tokenizerName(header, side))),
       whole ? stage("typed", h("p", { class: "typed", dir: "auto" }, typedText(header.spelling[side]))) : null,
       stage(about, text, place),
       stage("pieces", tiles, "each with its id, its bytes and the characters that it stands for"),
@@ -40,7 +40,7 @@ export function piecesView(shared) {
   const chosenOn = (side) => shared.state[side];
 
   function update() {
-    for (const side of BOTH_SIDES) {
+    for (const side of there) {
       const { tiles, text } = sides[side];
       const used = tiles.contains(active(element));
       tiles.dir = direction(header[side].text);
@@ -50,7 +50,7 @@ export function piecesView(shared) {
       if (used && chosenOn(side) !== null) buttons[chosenOn(side)].focus();
       light(side, chosenOn(side));
     }
-    const last = BOTH_SIDES.find((side) => chosenOn(side) !== null);
+    const last = there.find((side) => chosenOn(side) !== null);
     if (last) shared.say(sentence(last, chosenOn(last)));
   }
 
@@ -95,12 +95,12 @@ export function piecesView(shared) {
   }
 
   element.addEventListener("keydown", (event) => {
-    const side = BOTH_SIDES.find((one) => sides[one].tiles.contains(event.target));
+    const side = there.find((one) => sides[one].tiles.contains(event.target));
     if (!side) return;
     const buttons = [...sides[side].tiles.querySelectorAll("button")];
     const mirrored = sides[side].tiles.dir === "rtl" ? -1 : 1;
     const by = { ArrowLeft: -mirrored, ArrowRight: mirrored }[event.key];
-    const other = { ArrowUp: "source", ArrowDown: "target" }[event.key];
+    const other = there[{ ArrowUp: 0, ArrowDown: 1 }[event.key]];
     if (!by && !other) return;
     event.preventDefault();
     const to = other ? [...sides[other].tiles.querySelectorAll("button")] : buttons;

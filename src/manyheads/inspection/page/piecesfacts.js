@@ -2,8 +2,11 @@
 
 import { h } from "./dom.js";
 import { visible } from "./letters.js";
+import { sidesIn } from "./models.js";
 
 const TOKENIZER_NAMES = {
+  WordPiece: "WordPiece: words, and pieces of words that go on with ##",
+  BPE: "byte pairs: pieces of words",
   bpe: "byte pairs: pieces of words",
   characters: "one piece a character",
   symbols: "one piece for what stands between blanks",
@@ -20,6 +23,13 @@ export function tokenizerName({ spelling }, side) {
 export function toldOf(header, side) {
   const { typed, start } = header.spelling[side];
   const { text } = header[side];
+  if (header.given) {
+    const whose = header.forced ? "it was made to write the rest" : "it wrote the rest by itself";
+    return ["read, and written", `${header.given} pieces were given to the model; ${whose}`];
+  }
+  if (header.spelling[side].tokenizer === "WordPiece") {
+    return ["typed", "it is normalised before it is cut: accents and capitals may go, and what has no piece is [UNK]"];
+  }
   if (typed === null) return ["written by the model", "what its pieces spell"];
   if (typed === text) return ["typed, and read as it is", "nothing is normalised"];
   const length = [...text].length;
@@ -51,7 +61,7 @@ export function markTable(marks, side) {
 }
 
 export function piecesTable(header) {
-  const rows = ["source", "target"].flatMap((side) => header[side].pieces.map((piece, n) => [
+  const rows = sidesIn(header).flatMap((side) => header[side].pieces.map((piece, n) => [
     side, n, piece.text, piece.id, header.spelling[side].bytes[n], piece.start, piece.end, piece.word,
     visible(header[side].words[piece.word].text),
     marksIn(header.spelling[side].marks, piece).map((mark) => `${mark.code} ${mark.name}`).join("; "),

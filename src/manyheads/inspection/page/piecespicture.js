@@ -8,13 +8,14 @@ import { INK, sheet } from "./saving.js";
 const [TILE_HIGH, WIDEST_LINE] = [58, 900];
 
 export function piecesPicture(header) {
-  const sides = ["source", "target"].map((side) => placedTiles(header, side));
+  const names = sidesIn(header);
+  const sides = names.map((side) => placedTiles(header, side));
   const high = (side) => 30 + side.lines * (TILE_HIGH + 10);
   const caption = `${visible(header.model.name || "model")}: text to pieces; below each its id and its bytes`;
   const picture = sheet(WIDEST_LINE + 40, sides.reduce((sum, side) => sum + high(side), 0) + 50, caption);
   let y = 10;
   sides.forEach((side, n) => {
-    picture.append(s("text", { x: 16, y: y + 16, fill: INK.soft }, ["source", "translation"][n]));
+    picture.append(s("text", { x: 16, y: y + 16, fill: INK.soft }, nameOfSide(header, names[n]).toLowerCase()));
     picture.append(s("g", { transform: `translate(16,${y + 26})` }, side.tiles.map(drawnTile)));
     y += high(side);
   });

@@ -4,17 +4,12 @@
 // the decoder lies on the same side as its query; it is the `other`.
 
 import { STAGES } from "./flowstages.js";
-import { FORMS } from "./forms.js";
 import { figureNames, ROLES_OF_HEADS, SORTS } from "./headfigures.js";
 import { MEASURES, ORDERS } from "./measures.js";
 import { METHODS } from "./methods.js";
+import { formsIn, isLone, kindsIn, sidesIn, viewsOf } from "./models.js";
 import { TRACKS } from "./moments.js";
-import { KINDS } from "./weights.js";
 
-export const VIEWS = [
-  "align", "lines", "matrix", "map", "steps", "beam", "lens", "switches", "attribution", "inside", "flow", "compare",
-  "replay", "heads", "pieces", "tables",
-];
 const LINKS = ["best", "all", "head", "attribution"];
 export const POWERS = [1, 2, 3, 0]; // the root that is taken of a weight before it is a colour; 0 is its logarithm
 export const MOSTS = [10, 20, 40, 60, 100, 150, 200, 300, 400, 500]; // lines in one picture
@@ -37,10 +32,11 @@ const STEPS = [
 
 export function firstSelection(header) {
   const reading = header.reading;
+  const kind = kindsIn(header).pop(); // the cross-attention, where there is one
   return {
-    view: header.replay ? "replay" : header.report ? "heads" : "align",
-    kind: "cross",
-    layer: reading ? reading.layer : header.model.layers.cross - 1,
+    view: header.replay ? "replay" : header.report ? "heads" : viewsOf(header)[0],
+    kind,
+    layer: reading ? reading.layer : header.model.layers[kind] - 1,
     head: reading ? reading.head : null,
     source: null,
     target: null,
@@ -49,17 +45,17 @@ export function firstSelection(header) {
     hide: false,
     power: 1,
     links: reading ? "best" : "all",
-    three: true, // lines of all three attentions at once; then `below` is the layer of the encoder
-    below: header.model.layers.encoder - 1,
+    three: !isLone(header), // lines of all three attentions at once; then `below` is the layer of the encoder
+    below: isLone(header) ? 0 : header.model.layers.encoder - 1,
     heads: null, // those whose lines are shown, "0.3.mean"; null: the one that all views share
     most: 60,
     measure: "entropy",
     order: "layers",
     node: null, // of the tree of a search; null: the one that won
     pruned: true,
-    form: "alignment",
+    form: formsIn(header)[0],
     method: "value-zeroing", // of attribution, and what is owed to
-    over: "source",
+    over: sidesIn(header)[0],
     stage: null, // of the walk through the model; null: where it begins
     moment: null, // of the training, by its step; null: the last
     track: "formed", // what is followed over its steps
@@ -91,24 +87,24 @@ export function fromAddress(text, header) {
     return found === undefined ? first[key] : found;
   };
   const upTo = (count) => [null, ...Array(count).keys()];
-  const [view, links] = [read("view", VIEWS), read("links", LINKS.filter(linkable(header)))];
-  const [three, form] = [read("three", [true, false]), read("form", Object.keys(FORMS))];
-  const kind = kindFor({ view, links, three, form, kind: read("kind", KINDS) });
-  const side = kind === "decoder" ? header.target : header.source;
+  const [view, links] = [read("view", viewsOf(header)), read("links", LINKS.filter(linkable(header)))];
+  const [three, form] = [read("three", isLone(header) ? [false] : [true, false]), read("form", formsIn(header))];
+  const kind = kindFor({ view, links, three, form, kind: read("kind", kindsIn(header)) });
+  const piecesOn = (side) => upTo(header[side] ? header[side].pieces.length : 0);
   return {
     view,
     kind,
     layer: read("layer", upTo(header.model.layers[kind]).slice(1)),
     head: read("head", upTo(header.model.heads)),
-    source: read("source", upTo(header.source.pieces.length)),
-    target: read("target", upTo(header.target.pieces.length)),
-    other: read("other", upTo(side.pieces.length)),
+    source: read("source", piecesOn("source")),
+    target: read("target", piecesOn("target")),
+    other: read("other", piecesOn(kind === "decoder" ? "target" : "source")),
     words: read("words", [true, false]),
     hide: read("hide", [true, false]),
     power: read("power", POWERS),
     links,
     three,
-    below: read("below", upTo(header.model.layers.encoder).slice(1)),
+    below: read("below", upTo(header.model.layers.encoder || 1).slice(1)),
     heads: asked.has(LETTERS.heads) ? severalHeads(asked.get(LETTERS.heads), header) : first.heads,
     most: read("most", MOSTS),
     measure: read("measure", MEASURES),
@@ -117,7 +113,7 @@ export function fromAddress(text, header) {
     pruned: read("pruned", [true, false]),
     form,
     method: read("method", Object.keys(METHODS)),
-    over: read("over", ["source", "target"]),
+    over: read("over", sidesIn(header)),
     stage: read("stage", STAGES),
     moment: read("moment", [null, ...(header.replay ? header.replay.steps : [])]),
     track: read("track", TRACKS),

@@ -7,18 +7,20 @@ import { button } from "./controls.js";
 import { compared } from "./diff.js";
 import { active, h, replace, rove } from "./dom.js";
 import { direction, spelt, visible } from "./letters.js";
+import { firstWritten, isLone, kindsIn, wasGiven } from "./models.js";
 import { clamp, exact, percent } from "./numbers.js";
 import { makePlayer } from "./player.js";
 import { stepsPicture } from "./stepspicture.js";
-import { headName } from "./weights.js";
-import { merged, renormalised, unitsOf } from "./words.js";
+import { headName, readUnits, sidesOf } from "./weights.js";
+import { merged, renormalised } from "./words.js";
 
 const END_PIECE = 2; // the id of ⟨end⟩ in every vocabulary
 const GOES_ON = "Choose another candidate, and the rest is decoded again from there.";
+const FED = "A step that writes what was given tells how well the model would have guessed it.";
 const STANDS = "The page of ‘manyheads serve’ can go on from any of them.";
 
 export function stepsView(shared) {
-  const source = h("div", { class: "reading", role: "group", "aria-label": "Source" });
+  const source = h("div", { class: "reading", role: "group", "aria-label": isLone(shared.header) ? "What is read" : "Source" });
   const from = h("p", { class: "aside" });
   const row = h("div", { class: "steps", role: "group", "aria-label": "Steps" });
   const play = button("Play", () => player.toggle());
@@ -33,8 +35,10 @@ export function stepsView(shared) {
   let run = 0;
 
   const { steps, target, reading } = shared.header;
-  const look = reading || { layer: shared.header.model.layers.cross - 1, head: null, shift: 0 };
-  const now = () => clamp(shared.state.target || 1, 1, steps.length); // the piece that is being written
+  const kind = kindsIn(shared.header).pop(); // at the source or, where there is none, at what stands before
+  const read = shared.header[sidesOf(kind).keys];
+  const look = reading || { layer: shared.header.model.layers[kind] - 1, head: null, shift: 0 };
+  const now = () => clamp(shared.state.target || firstWritten(shared.header), 1, steps.length); // the piece that is being written
   const pieceAt = (n) => target.pieces[n].text;
   const go = (n) => shared.choose({ target: clamp(n, 1, steps.length) });
   const player = makePlayer({
@@ -51,7 +55,7 @@ export function stepsView(shared) {
     showCandidates();
     if (!source.childElementCount) showSource(null);
     tell();
-    const plane = await shared.planes(`cross/${look.layer}`);
+    const plane = await shared.planes(`${kind}/${look.layer}`);
     if (mine === run) showSource(plane && plane.block === 1 ? plane : null);
   }
 
@@ -62,10 +66,11 @@ export function stepsView(shared) {
     const buttons = steps.map((step, n) => {
       const when = n + 1 === chosen ? "now" : n + 1 < chosen ? "past" : "coming";
       const sure = Math.exp(step.log_probability);
+      const given = wasGiven(shared.header, n + 1) ? " given" : "";
       const mark = h("span", { class: step.rank ? "share surprise" : "share" }, percent(sure));
       const label = h("bdi", { class: "label" }, spelt(pieceAt(n + 1), true));
       return h("button", {
-        type: "button", class: `word ${when}`, "aria-pressed": String(when === "now"), title: exact(sure),
+        type: "button", class: `word ${when}${given}`, "aria-pressed": String(when === "now"), title: exact(sure),
         click: () => go(n + 1),
       }, label, mark);
     });
@@ -76,13 +81,13 @@ export function stepsView(shared) {
   }
 
   function showSource(plane) {
-    const { state, header, colours } = shared;
-    const units = unitsOf(header.source, state.words).filter((unit) => !(state.hide && unit.special));
+    const { state, colours } = shared;
+    const units = readUnits(kind, read, state.words).filter((unit) => !(state.hide && unit.special));
     const rowNumber = now() - 1 + look.shift;
     const seen = plane && rowNumber < plane.shape[1];
     const weights = seen ? merged(plane, look.head, [{ rows: [rowNumber] }], units) : null;
     if (weights && state.hide) renormalised(weights, units.length);
-    source.dir = direction(header.source.text);
+    source.dir = direction(read.text);
     replace(source, units.map((unit, n) => sourceWord(unit, weights ? weights[n] : null, colours, !state.words)));
     from.textContent = weights ? `where this step looked: ${headName(look.layer, look.head)}` : "";
   }
@@ -90,12 +95,12 @@ export function stepsView(shared) {
   function showCandidates() {
     const n = now();
     const { asking } = shared;
-    replace(told, facts(steps[n - 1], pieceAt(n), shared.header.forced));
+    replace(told, facts(shared.header, n));
     const choose = asking ? (candidate) => goOn(n, candidate) : null;
-    replace(candidates, candidateList(steps[n - 1], target.pieces[n], choose));
+    replace(candidates, candidateList(shared.header, n, choose));
     const refusal = asking && asking.refusal && asking.refusal.place === "steps" ? asking.refusal.sentence : null;
     note.classList.toggle("warning", Boolean(refusal));
-    note.textContent = refusal || (asking ? GOES_ON : STANDS);
+    note.textContent = refusal || (asking ? GOES_ON : isLone(shared.header) ? FED : STANDS);
   }
 
   function tell() {

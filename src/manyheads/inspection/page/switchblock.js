@@ -3,8 +3,8 @@
 
 import { css } from "./colour.js";
 import { h, rove } from "./dom.js";
+import { roleOfKind } from "./models.js";
 import { clamp, hundredths, signed } from "./numbers.js";
-import { ROLES } from "./weights.js";
 
 const MOST_NUMBERED = 8; // heads in a row, above which a number does not fit into a switch
 
@@ -31,7 +31,7 @@ export function switchBlock(kind, look, { toggle, say }) {
   grid.style.setProperty("--heads", heads);
   const cells = [[title], ...rows].map((row) => row.filter((cell) => look.live || !cell.matches(".group")));
   rove(cells.flat(), look.live ? 2 : 0); // the first head: labels are reached from there
-  const element = h("section", { class: "switch-block" }, h("p", { class: "lead" }, title, h("small", {}, ROLES[kind])), grid);
+  const element = h("section", { class: "switch-block" }, h("p", { class: "lead" }, title, h("small", {}, roleOfKind(look.header, kind))), grid);
   element.addEventListener("keydown", (event) => stepIn(cells.filter((row) => row.length), event));
   return element;
 }

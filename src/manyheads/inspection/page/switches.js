@@ -4,11 +4,11 @@ import { button, choice } from "./controls.js";
 import { compared } from "./diff.js";
 import { active, focusNamed, h, nameOf, replace } from "./dom.js";
 import { fact } from "./facts.js";
+import { isLone, kindsIn, nameOfOutput } from "./models.js";
 import { signed } from "./numbers.js";
 import { rankLegend, rankLists, ranksOf } from "./ranking.js";
 import { sameHead, switchBlock } from "./switchblock.js";
 import { switchesPicture } from "./switchespicture.js";
-import { KINDS } from "./weights.js";
 
 const WAIT = 150; // milliseconds: who turns many switches is asked about once
 const HOW_TO_SWITCH = "turn one off, a whole layer by its number, or all of a kind by its name";
@@ -45,7 +45,7 @@ export function switchesView(shared) {
     const used = element.contains(active(element)) && nameOf(active(element));
     const found = ranking();
     const look = { off: off(), ranking: found, colours: shared.colours, live: Boolean(asking), header };
-    blocks = KINDS.map((kind) => switchBlock(kind, look, { toggle, say: shared.say }));
+    blocks = kindsIn(header).map((kind) => switchBlock(kind, look, { toggle, say: shared.say }));
     replace(boards, blocks);
     showRanks(found);
     showOutcome();
@@ -54,7 +54,7 @@ export function switchesView(shared) {
   }
 
   function showRanks(found) {
-    const what = asking ? "the translation with all heads" : "this translation";
+    const what = asking ? "the translation with all heads" : `this ${nameOfOutput(header)}`;
     replace(ranks, found ? [rankLegend(shared.colours, what), rankLists(found, asking ? toggle : null)] : []);
   }
 
@@ -80,7 +80,7 @@ export function switchesView(shared) {
   function showNote(found) {
     const refusal = asking && asking.refusal && asking.refusal.place === "switches" ? asking.refusal.sentence : null;
     note.classList.toggle("warning", Boolean(refusal));
-    note.textContent = refusal || (asking ? "" : `${found ? "" : `${UNRANKED} `}${STILL}`);
+    note.textContent = refusal || (asking ? "" : [found ? "" : UNRANKED, isLone(header) ? "" : STILL].filter(Boolean).join(" "));
   }
 
   // ── switching ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -121,8 +121,9 @@ function likelier(change) {
   return `${shown} times ${change < 0 ? "less" : "more"} likely`;
 }
 
-function switchTable({ model }, off, ranking) {
-  const rows = KINDS.flatMap((kind) => [...Array(model.layers[kind] * model.heads).keys()].map((n) => {
+function switchTable(header, off, ranking) {
+  const { model } = header;
+  const rows = kindsIn(header).flatMap((kind) => [...Array(model.layers[kind] * model.heads).keys()].map((n) => {
     const one = { kind, layer: Math.floor(n / model.heads), head: n % model.heads };
     const isOff = Number(off.some((other) => sameHead(one, other)));
     return [kind, one.layer, one.head, isOff, ranking ? Number(ranking.change(one).toFixed(6)) : ""];

@@ -1,25 +1,27 @@
-// The picture of view 8 for a file: the three blocks, coloured by what each head does, with its number.
+// The picture of view 8 for a file: a block for each kind, coloured by what each head does, with its number.
 
 import { coloursFor, hex } from "./colour.js";
 import { s } from "./dom.js";
 import { visible } from "./letters.js";
+import { kindsIn, nameOfOutput } from "./models.js";
 import { hundredths } from "./numbers.js";
 import { textWidth } from "./ruler.js";
 import { INK, sheet } from "./saving.js";
 import { sameHead } from "./switchblock.js";
-import { KINDS } from "./weights.js";
 
 const [CELL, HIGH, GAP_BETWEEN, ABOVE_GRID] = [46, 26, 44, 62];
 
-export function switchesPicture({ model, translation }, off, ranking) {
+export function switchesPicture(header, off, ranking) {
+  const { model, target } = header;
+  const kinds = kindsIn(header);
   const wide = CELL * model.heads;
-  const width = 40 + KINDS.length * (wide + GAP_BETWEEN);
+  const width = 40 + kinds.length * (wide + GAP_BETWEEN);
   const name = visible(model.name || "model");
-  const what = ranking ? "change in log-probability of the translation without each head" : "its heads";
+  const what = ranking ? `change in log-probability of the ${nameOfOutput(header)} without each head` : "its heads";
   const high = ABOVE_GRID + HIGH * Math.max(...Object.values(model.layers)) + 50;
   const picture = sheet(Math.max(width, 520), high, `${name}: ${what}`);
-  picture.append(s("text", { x: 16, y: 24, "font-size": 14 }, fitting(visible(translation), width - 32)));
-  KINDS.forEach((kind, n) => {
+  picture.append(s("text", { x: 16, y: 24, "font-size": 14 }, fitting(visible(target.text), width - 32)));
+  kinds.forEach((kind, n) => {
     const place = `translate(${40 + n * (wide + GAP_BETWEEN)},${ABOVE_GRID})`;
     const cells = [...Array(model.layers[kind] * model.heads).keys()].flatMap((m) =>
       cellOf({ kind, layer: Math.floor(m / model.heads), head: m % model.heads }, off, ranking));

@@ -3,18 +3,20 @@
 
 import { agreementOf } from "./agreement.js";
 import { linksOf, sourceOfLinks } from "./align.js";
+import { nameOfOver } from "./attribution.js";
 import { heaviest } from "./bars.js";
 import { bestOf, searchOf, textOf } from "./beamtree.js";
 import { FIGURES, figureNames, nameInReport, roleOf, shownFigure, sortedHeads } from "./headfigures.js";
 import { visible } from "./letters.js";
 import { allHeads, MEASURES } from "./measures.js";
 import { attributionGrid, attributionsOf, METHODS } from "./methods.js";
+import { isLone, roleOfKind, sidesIn, writes } from "./models.js";
 import { headShown, openNumbers, stepName, totalAt, TRACKS } from "./moments.js";
 import { exact } from "./numbers.js";
 import { marksIn } from "./piecesfacts.js";
 import { metricName } from "./replaycharts.js";
 import { namesOf } from "./selection.js";
-import { gridOf, headName, maskOf, ROLES, rowOf, unitWith } from "./weights.js";
+import { gridOf, headName, maskOf, rowOf, unitWith } from "./weights.js";
 
 const NEAREST = 3; // source words that an alignment names
 const MOST_TABLE_CELLS = 2500; // of one attention; beyond, one row of it is shown
@@ -40,7 +42,7 @@ const MAKERS_OF_TABLES = {
   async attention(shared) {
     const { kind, layer, head } = shared.state;
     const grid = await gridOf(shared, kind, layer, head);
-    const caption = `Attention of ${ROLES[kind]}: ${headName(layer, head)}; a row looks, a column is looked at`;
+    const caption = `Attention of ${roleOfKind(shared.header, kind)}: ${headName(layer, head)}; a row looks, a column is looked at`;
     if (!grid) return nothing(LEFT_OUT_TABLE);
     if (grid.values.length > MOST_TABLE_CELLS) return oneRow(shared, grid, caption);
     const [masked, coarse] = [maskOf(grid), grid.block > 1 ? `; means of ${grid.block} × ${grid.block} weights` : ""];
@@ -102,8 +104,8 @@ const MAKERS_OF_TABLES = {
       return [visible(unit.text), ...most.flatMap(([n]) => [visible(grid.columns[n].text), minus(values[n])])];
     });
     const unit = found.signed ? "nats" : "share";
-    const columns = ["written", ...ranks.flatMap((n) => [["first", "second", "third"][n], unit])];
-    const caption = `What each word owes most to, of ${over === "source" ? "the source" : "what was written"}`;
+    const columns = [writes(shared.header) ? "written" : "word", ...ranks.flatMap((n) => [["first", "second", "third"][n], unit])];
+    const caption = `What each word owes most to, of ${over === "source" && !isLone(shared.header) ? "the source" : nameOfOver(shared.header, over)}`;
     return { caption: `${caption}: ${METHODS[method]}; ${agreementOf(shared, found)}`, columns, rows };
   },
 
@@ -148,13 +150,13 @@ const MAKERS_OF_TABLES = {
   },
 
   pieces({ header }) {
-    const rows = ["source", "target"].flatMap((side) => header[side].pieces.map((piece, n) => [
+    const rows = sidesIn(header).flatMap((side) => header[side].pieces.map((piece, n) => [
       `${side} ${n + 1}`, visible(piece.text), `${piece.id}`, header.spelling[side].bytes[n],
       `${piece.start} to ${piece.end}`,
       marksIn(header.spelling[side].marks, piece).map((mark) => `${mark.code} ${mark.name}`).join(", "),
     ]));
     const columns = ["piece", "text", "id", "bytes", "characters", "not seen"];
-    return { caption: "Pieces of both texts", columns, rows };
+    return { caption: isLone(header) ? "Pieces of the text" : "Pieces of both texts", columns, rows };
   },
 };
 

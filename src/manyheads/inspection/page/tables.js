@@ -6,6 +6,7 @@ import { choice, headChoice, kindChoice, layerChoice } from "./controls.js";
 import { h, replace, replaceControls, s } from "./dom.js";
 import { FORMS } from "./forms.js";
 import { visible } from "./letters.js";
+import { formsIn } from "./models.js";
 import { textWidth } from "./ruler.js";
 import { INK, sheet } from "./saving.js";
 import { formOf } from "./tableforms.js";
@@ -48,7 +49,7 @@ function asNumber(text) {
 
 function controlsFor(shared) {
   const { state, choose } = shared;
-  const forms = Object.entries(FORMS);
+  const forms = formsIn(shared.header).map((form) => [form, FORMS[form]]);
   const attention = [kindChoice(shared), layerChoice(shared), headChoice(shared)];
   const more = {
     alignment: () => linksChoice(shared), attention: () => attention, attribution: () => debtChoice(shared),

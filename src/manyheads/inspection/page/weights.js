@@ -3,11 +3,6 @@
 import { merged, renormalised, rowsOf, unitsOf } from "./words.js";
 
 export const KINDS = ["encoder", "decoder", "cross"];
-export const ROLES = {
-  encoder: "the source at itself",
-  decoder: "the translation at itself",
-  cross: "the translation at the source",
-};
 
 export function sidesOf(kind) {
   return { queries: kind === "encoder" ? "source" : "target", keys: kind === "decoder" ? "target" : "source" };
@@ -33,6 +28,11 @@ function full(header, plane, state, kind, head, shift) {
   const values = merged(plane, head, rows, columns);
   if (state.hide) renormalised(values, columns.length);
   return { kind, rows, columns, values, block: 1, hidden: state.hide, bounds: header.model.bounds[kind] };
+}
+
+// The units of what is looked at.
+export function readUnits(kind, side, asWords) {
+  return keysOf(unitsOf(side, asWords), side.pieces.length - (kind === "decoder" ? 1 : 0));
 }
 
 // The last piece of a translation is written but never read: it is no key.

@@ -1,0 +1,84 @@
+"""`manyheads classify`: labels of texts."""
+
+import json
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from manyheads.cli.options import Device, File, Json, Precision, Whole, say
+from manyheads.cli.output import open_output
+from manyheads.errors import OptionError
+
+__all__ = ["classify"]
+
+
+def classify(
+    model: str,
+    /,
+    *,
+    input: Annotated[File, Parameter(name="--input")] = "-",  # noqa: A002
+    output: Annotated[File, Parameter(name="--output")] = "-",
+    top: Whole | None = None,
+    as_json: Json = False,
+    device: Device = "auto",
+    precision: Precision = "auto",
+) -> None:
+    """The label of each line: one line in, one line out.
+
+    ```
+    manyheads classify runs/mood --input texts.txt > labels.txt
+    echo "What a lovely day." | manyheads classify runs/mood --json
+    ```
+
+    Parameters
+    ----------
+    model
+        The run folder of a classifier.
+    input
+        A file with a text a line, or two with a tab between them; plain, gzip or zstd; - is standard input.
+    output
+        A file, which is replaced when all is written; - is standard output.
+    top
+        So many labels, the likeliest first, each with its probability behind a tab. With --json: of so many, the probability.
+    as_json
+        One JSON object a line: text, label, probability, probabilities (of all labels, the likeliest first), tokens. The label of a blank line is
+        null.
+    """
+    from manyheads.classification.classifier import Classifier
+
+    if top is not None and top < 1:
+        raise OptionError(f"--top is a number of labels, got {top}")
+    truncated = not_finite = 0
+    classifier = Classifier.load(model, device, precision)
+    with open_output(output, flush=input == "-") as write:
+        for found in classifier.classify(read_checked(input)):
+            truncated += found.truncated
+            not_finite += not (found.finite or found.blank)
+            write(as_object(found, top) if as_json else as_columns(found, top))
+    say(truncated, f"longer than {classifier.config.max_length} tokens: the label is that of the beginning")
+    say(not_finite, "with numbers that are not finite, left blank (--precision bf16 or fp32 holds larger ones)")
+
+
+def read_checked(path: str) -> Iterator[str]:
+    """Every line. One that is more than two texts is refused where its number is known."""
+    from manyheads.text.labelled import split_texts
+    from manyheads.text.lines import read_texts
+
+    for number, line in enumerate(read_texts(path), 1):
+        split_texts(line, f"{'standard input' if path == '-' else path}, line {number}: ")
+        yield line
+
+
+def as_object(found: Any, top: int | None) -> str:
+    ranked = [(label, float(f"{probability:.6g}")) for label, probability in found.ranked(top)]
+    best: tuple[Any, Any] = ranked[0] if ranked else (None, None)
+    said = {"text": found.text, "label": best[0], "probability": best[1], "probabilities": dict(ranked)}
+    return json.dumps(said | {"tokens": found.tokens}, ensure_ascii=False)
+
+
+def as_columns(found: Any, top: int | None) -> str:
+    """The label; of several, with their probabilities."""
+    if top is None:
+        return found.label
+    return "\t".join(f"{label}\t{probability:.4f}" for label, probability in found.ranked(top))

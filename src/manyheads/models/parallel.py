@@ -1,0 +1,151 @@
+"""A Transformer that writes all tokens at once: every place of the target sees every other, and masks where nothing is known yet.
+
+    memory = model.encode(source)
+    logits = model.decode(target, memory, layout)       of the word at each place; `target` has masks
+
+    model.length(memory)                                "mask": how likely each length is
+    model.link(states, last)                            "graph": how likely a path goes from one place to another
+    logits, more = model(source, target, …)             all of it
+
+The mask is an id behind all words, which is read and never written.
+
+B sentences · S source tokens · T places · L vertices · D width · W words of the target vocabulary
+"""
+
+import math
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from manyheads.errors import OptionError
+from manyheads.models.config import SPREAD, ParallelConfig
+from manyheads.models.transformer import PADDING, Transformer, check_vocabulary
+from manyheads.nn import DecoderCache, Layout, Memory, Packed, Padded
+
+__all__ = ["LengthPredictor", "Links", "ParallelTransformer", "as_difference", "lengths_of", "likely_lengths"]
+
+
+class ParallelTransformer(Transformer):
+    """Over `vocabulary` source and target words (or `(source, target)` of each)."""
+
+    def __init__(self, config: ParallelConfig, vocabulary: int | tuple[int, int]) -> None:
+        if not isinstance(config, ParallelConfig):
+            raise OptionError(
+                f"a ParallelTransformer is built from a ParallelConfig, got {type(config).__name__}",
+            )
+        source, target = check_vocabulary(vocabulary, config.tie)
+        super().__init__(config, (source + (config.tie == "all"), target + 1))
+        self.mask = target
+        self.length = LengthPredictor(config.width) if config.writes == "mask" else None
+        self.link = Links(config.width, config.heads) if config.writes == "graph" else None
+
+    def forward(  # type: ignore[override]
+        self, source: Int[Tensor, "*source"], target: Int[Tensor, "*target"],
+        source_layout: Layout | None = None, target_layout: Layout | None = None,
+    ) -> tuple[Float[Tensor, "*target W"], Float[Tensor, "..."] | None]:  # fmt: skip
+        """Logits of the word in every place; and how likely lengths are, or links."""
+        states, more = self.read(source, target, source_layout, target_layout)
+        return self.logits(states), more
+
+    def read(
+        self, source: Int[Tensor, "*source"], target: Int[Tensor, "*target"],
+        source_layout: Layout | None = None, target_layout: Layout | None = None,
+    ) -> tuple[Float[Tensor, "*target D"], Float[Tensor, "..."] | None]:  # fmt: skip
+        """The same, with the states that logits are made of."""
+        memory = self.encode(source, source_layout)
+        target_layout = target_layout or Padded.like(target, keep=target != PADDING)
+        states = self.states(target, memory, target_layout)
+        if self.length is not None:
+            return states, self.length(memory)
+        if self.link is not None:
+            return states, self.link(states, lengths_of(target_layout) - 1)
+        return states, None
+
+    def fill(self, target: Int[Tensor, "B T"], cache: DecoderCache, layout: Padded) -> Float[Tensor, "B T W"]:
+        """Logits of the word in every place, of sentences whose memory the cache holds: it is read many times, and its keys are made once."""
+        x = self.embed_target((self.target_words or self.words)(target), layout)
+        return self.logits(self.decoder(x, layout, cache.memory, cache.memory_layout))
+
+    @property
+    def output_words(self) -> Float[Tensor, "W D"]:
+        """All but the mask."""
+        return super().output_words[: self.mask]
+
+
+class LengthPredictor(nn.Module):
+    """How many tokens a target has, read off the end of its source, which has seen all of it. Relative to the source: lengths that
+    were never seen are no harder than others."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.output = nn.Linear(width, 2 * SPREAD + 1)
+        nn.init.normal_(self.output.weight, std=width**-0.5)
+        nn.init.zeros_(self.output.bias)
+
+    def forward(self, memory: Memory) -> Float[Tensor, "B differences"]:
+        """log P of each difference, from −SPREAD to SPREAD."""
+        return self.output(last_tokens(memory.states[-1], memory.layout)).float().log_softmax(-1)
+
+
+def last_tokens(x: Float[Tensor, "*batch D"], layout: Layout) -> Float[Tensor, "B D"]:
+    """Of each sequence; of an empty one, of some other."""
+    if isinstance(layout, Packed):
+        return x[(layout.offsets[1:] - 1).clamp(min=0)]
+    return x[torch.arange(layout.batch, device=x.device), lengths_of(layout) - 1]
+
+
+def lengths_of(layout: Layout) -> Int[Tensor, " B"]:
+    """Tokens of each sequence."""
+    if isinstance(layout, Packed):
+        return layout.lengths
+    if layout.keep is None:
+        return torch.full((layout.batch,), layout.shape[1], device=layout.positions.device)
+    return layout.keep.sum(1)
+
+
+def as_difference(target: Int[Tensor, "*B"], source: Int[Tensor, "*B"]) -> Int[Tensor, "*B"]:
+    """The class of a length; those that are out of reach count as the farthest."""
+    return (target - source).clamp(-SPREAD, SPREAD) + SPREAD
+
+
+def likely_lengths(
+    log_p: Float[Tensor, "B differences"], source: Int[Tensor, " B"], count: int, longest: int
+) -> tuple[Int[Tensor, "B count"], Float[Tensor, "B count"]]:
+    """The likeliest lengths of each target, and their log-probabilities: at least one token, at most `longest`. Where there are
+    fewer such lengths than asked for, the others have no probability."""
+    lengths = source[:, None] + torch.arange(-SPREAD, SPREAD + 1, device=source.device)
+    possible = (lengths >= 1) & (lengths <= longest)
+    best = log_p.masked_fill(~possible, -torch.inf).topk(min(count, log_p.shape[1]))
+    return lengths.gather(1, best.indices).clamp(1, longest), best.values
+
+
+class Links(nn.Module):
+    """Between the vertices of a graph: a mixture of attentions, each of which looks forward only."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query, self.key = nn.Linear(width, width), nn.Linear(width, width)
+        self.gate = nn.Linear(width, heads)
+        for layer in (self.query, self.key):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+        nn.init.normal_(self.gate.weight, std=width**-0.5)
+        nn.init.zeros_(self.gate.bias)
+
+    def forward(self, x: Float[Tensor, "B L D"], last: Int[Tensor, " B"]) -> Float[Tensor, "B L L"]:
+        """log P that a path goes on from a vertex (a row) to another, each row of which there is a way on adding up to 1."""
+        queries, keys = (layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for layer in (self.query, self.key))
+        scores = queries.float() @ keys.float().mT / math.sqrt(queries.shape[-1])
+        ahead = forward_links(x.shape[1], last)[:, None]
+        # A row without a way on is finite here, so that no gradient is NaN, and has no links in the end.
+        log_p = scores.masked_fill(~ahead, torch.finfo(scores.dtype).min).log_softmax(-1)
+        mixed = (log_p + self.gate(x).float().log_softmax(-1).mT[..., None]).logsumexp(1)
+        return mixed.masked_fill(~ahead[:, 0], -torch.inf)
+
+
+def forward_links(vertices: int, last: Int[Tensor, " B"]) -> Bool[Tensor, "B L L"]:
+    """Which vertex may follow which: a later one, not beyond the last."""
+    place = torch.arange(vertices, device=last.device)
+    return (place[None, None, :] > place[None, :, None]) & (place[None, None, :] <= last[:, None, None])

@@ -1,0 +1,120 @@
+"""Pre-training of an encoder: words of a text are hidden, and it is asked what they were (masking.py).
+
+A line of a file is a text. What a batch holds of it stands where pairs have their sources, with words hidden; what is asked for stands where
+they have their targets.
+"""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from manyheads.decoding.batching import evaluating
+from manyheads.errors import OptionError
+from manyheads.evaluation.masked import MaskedScore, Prober, figures
+from manyheads.models.masked_model import MaskedModel
+from manyheads.recipe import Recipe
+from manyheads.tasks.consistency import FusedPairLoss, choose_loss, states_of_texts
+from manyheads.tasks.lines import TextTask
+from manyheads.tasks.masked import MaskedBatch, PackedMasked, pack_masked, pad_masked
+from manyheads.tasks.task import Sample, Validation
+from manyheads.team import ALONE, Team
+from manyheads.text.batches import BatchPlan
+from manyheads.text.masking import Masking, table_size
+from manyheads.text.packs import PackPlan, Room, aligned
+from manyheads.text.shards import Rows
+from manyheads.text.tokenizer import PADDING
+from manyheads.text.turns import Numbers
+from manyheads.text.vocabulary import Vocabulary
+
+__all__ = ["Task"]
+
+SAMPLES = 5
+TRIED = 2_000
+"""Texts that tell which share of the tokens is asked for."""
+
+
+class Task(TextTask):
+    """Texts to learn from, texts to be judged by."""
+
+    def __init__(self, recipe: Recipe, vocabulary: Vocabulary, *data: Any) -> None:
+        self.masking = Masking(vocabulary.source, recipe.mask, recipe.train.seed)
+        self.most = 0
+        super().__init__(recipe, vocabulary, *data)
+        self.summed_loss = choose_loss(recipe.train)
+
+    def build(self) -> MaskedModel:
+        return MaskedModel(self.recipe.encoder, table_size(self.vocabulary.source))
+
+    @property
+    def packs_well(self) -> bool:
+        return self.recipe.encoder.packs_well
+
+    @property
+    def around(self) -> int:
+        return self.masking.around
+
+    def arrange(self, packs: int) -> BatchPlan | PackPlan:
+        plan = super().arrange(packs)
+        if isinstance(plan, PackPlan):
+            self.most = places_in(plan.room.source, self.share_asked(plan.turns.of(0)[0]))
+        return plan
+
+    def share_asked(self, texts: Numbers) -> float:
+        """Of all tokens of an epoch. Short texts have more than the recipe says: one word of each is asked for."""
+        tried = texts[np.linspace(0, len(texts) - 1, min(TRIED, len(texts))).astype(np.int64)]
+        read, asked = self.rows(tried, 0)
+        return self.count(read, asked) / len(read.ids)
+
+    def rows(
+        self, rows: Numbers, epoch: int, source_room: int | None = None, target_room: int | None = None
+    ) -> tuple[Rows, Rows]:
+        """(what is read, what is asked for). What is to be packed has no more places than a pack has."""
+        room = (
+            None if source_room is None else source_room - (self.around - 1) * len(rows)
+        )  # one a text is reckoned with
+        read, asked = self.masking(self.sources.rows(rows, epoch, room), rows, epoch)
+        if source_room is not None:
+            asked.ids[np.flatnonzero(asked.ids)[self.most :]] = PADDING
+        return read, asked
+
+    def pad(self, sources: Rows, targets: Rows) -> MaskedBatch:
+        return pad_masked(sources, targets)
+
+    def silence(self, batch: MaskedBatch, first: int) -> None:
+        batch.labels[batch.places >= first * batch.ids.shape[1]] = PADDING
+
+    def pack(self, sources: Rows, targets: Rows, room: Room, longest: int) -> PackedMasked:
+        return pack_masked(sources, targets, room, longest, self.most)
+
+    def count(self, sources: Rows, targets: Rows) -> int:
+        return int(np.count_nonzero(targets.ids))
+
+    def loss(self, model: nn.Module, batch: MaskedBatch | PackedMasked) -> Float[Tensor, ""]:
+        return self.summed_loss(model, batch)
+
+    def fused_loss(self) -> FusedPairLoss:
+        return FusedPairLoss(self.summed_loss, states_of_texts, biased=True)
+
+    def validate(self, model: nn.Module, *, final: bool = False, on: str = "dev", team: Team = ALONE) -> Validation:
+        """How well it knows the hidden words of texts that it has not seen: the same words each time."""
+        texts = [text for text, _ in self.held_out[on]]
+        with evaluating(model):
+            prober = Prober(as_masked_model(model), self.vocabulary.source, self.recipe.mask)
+            found = team.joined([(s.log_probability, s.tokens, s.right) for s in prober.score(team.share(texts))])
+            samples = [Sample(*prober.sample(text)) for text in texts[:SAMPLES]] if team.first else []
+        metrics = figures([MaskedScore(*one) for one in found])
+        return Validation(-metrics["loss"], metrics, samples)
+
+
+def as_masked_model(model: nn.Module) -> MaskedModel:
+    if not isinstance(model, MaskedModel):
+        raise OptionError(f"a model of masked words is judged, got {type(model).__name__}")
+    return model
+
+
+def places_in(tokens: int, share: float) -> int:
+    """Room for what is asked for in a pack of so many tokens: more than that comes once in many millions of packs, and is then left out of it."""
+    mean = share * tokens
+    return min(tokens, aligned(1.1 * mean + 4 * mean**0.5))
