@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from manyheads.checking.api import clean_data as clean_data
     from manyheads.classification.classifier import Classifier as Classifier
     from manyheads.decoding.api import align as align
+    from manyheads.decoding.distillation import distill as distill
     from manyheads.decoding.ensemble import ensemble as ensemble
     from manyheads.decoding.find_reading import find_reading as find_reading
     from manyheads.decoding.glossary import Glossary as Glossary
@@ -62,7 +63,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Averaged", "Classifier", "Embedder", "EncoderConfig", "Glossary", "HeadReport", "InputError", "Inspection", "LanguageModel", "LanguageModelConfig", "ManyheadsError", "MaskedModel", "MultiHeadAttention", "OptionError", "ParallelConfig", "ParallelTransformer", "ParallelTranslator", "Recipe", "SaveError", "Scores",
     "Search", "TensorError", "TextClassifier", "TextEncoder", "Trained", "TrainingError", "Transformer", "TransformerConfig", "Translation",
-    "Translator", "Wishes", "Writer", "align", "attention", "average_models", "check_data", "clean_data", "compare", "ensemble",
+    "Translator", "Wishes", "Writer", "align", "attention", "average_models", "check_data", "clean_data", "compare", "distill", "ensemble",
     "evaluate", "export_model", "find_reading", "import_model", "inspect", "load_recipe", "read_glossary", "recipe_names", "report_heads", "score", "train", "transformer_cost",
 ]  # fmt: skip
 
@@ -100,6 +101,7 @@ __getattr__ = lazy(
         "check_data": "manyheads.checking.api",
         "clean_data": "manyheads.checking.api",
         "compare": "manyheads.evaluation.compare",
+        "distill": "manyheads.decoding.distillation",
         "ensemble": "manyheads.decoding.ensemble",
         "evaluate": "manyheads.evaluation.api",
         "find_reading": "manyheads.decoding.find_reading",

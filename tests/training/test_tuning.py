@@ -6,9 +6,9 @@ import shutil
 import pytest
 import torch
 
-from manyheads import Translator, evaluate, train
+from manyheads import ParallelTranslator, Translator, evaluate, load_recipe, train
 from manyheads.errors import InputError, OptionError
-from manyheads.modelfolder import load_model
+from manyheads.modelfolder import load_model, load_parallel_model
 from manyheads.storage import write_folder
 from training.corpus import TINY, write_pairs
 
@@ -144,3 +144,36 @@ def test_after_a_change_of_data_scores_before_do_not_count(new, tmp_path):
     (tmp_path / "dev.tsv").write_text("abc\tcba\n")
     train("tiny", **new, out=out, changes={**changes, "train.steps": 9}, resume=True, data_changed=True)
     assert (out / "model.safetensors").read_bytes() != before
+
+
+@pytest.mark.parametrize("writes", ["mask", "end", "graph"])
+def test_a_translator_learns_to_write_all_at_once(base, new, tmp_path, writes):
+    """It begins with every weight of the translator; the mask, lengths and links are its own. With a rate of nearly nothing they stay."""
+    few = {**FEW, "train.steps": 1, "train.rate": 1e-12, "train.weight_decay": 0.0}
+    trained = train(f"parallel/{writes}", base=base, **new, out=tmp_path / "tuned", changes=few)
+    assert trained.steps == 1
+    before, vocabulary, old = load_model(base)
+    after, own, recipe = load_parallel_model(tmp_path / "tuned")
+    assert own.dumps() == vocabulary.dumps()
+    assert (recipe.task, recipe.parallel.writes, recipe.base) == ("parallel", writes, str(base))
+    assert (recipe.model.width, recipe.model.layers) == (old.model.width, old.model.layers)
+    assert recipe.refine == load_recipe(f"parallel/{writes}").refine
+    weights = after.state_dict()
+    for name, weight in before.state_dict().items():
+        torch.testing.assert_close(weights[name][: len(weight)], weight, atol=1e-9, rtol=0)
+    new_parts = {name for name in weights if name not in before.state_dict()}
+    assert {name.split(".")[0] for name in new_parts} == {"mask": {"length"}, "end": set(), "graph": {"link"}}[writes]
+    assert len(weights["words.weight"]) == len(before.words.weight) + 1
+    assert ParallelTranslator.load(tmp_path / "tuned", "cpu")("a b")
+
+
+def test_a_model_that_writes_at_once_learns_not_to_write_token_by_token(base, new, tmp_path):
+    at_once = {"model.places": 2.0, "model.writes": "end"}
+    train("parallel/mask", base=base, **new, out=tmp_path / "at_once", changes={**FEW, "train.steps": 1, **at_once})
+    assert load_parallel_model(tmp_path / "at_once")[2].parallel.places == 2.0
+    with pytest.raises(OptionError, match="keeps its shape"):
+        train("parallel/mask", base=base, **new, out=tmp_path / "no", changes={"model.width": 64})
+    with pytest.raises(OptionError, match="keeps its shape"):
+        train("parallel/mask", base=tmp_path / "at_once", **new, out=tmp_path / "no", changes={"model.places": 3.0})
+    with pytest.raises(OptionError, match="for 'parallel', and a recipe for 'generate'"):
+        train("lm/tiny", base=tmp_path / "at_once", **new, out=tmp_path / "no")

@@ -9,6 +9,7 @@ from manyheads.checking.examine import Place, Rereadable, examine
 from manyheads.checking.examiner import Examiner
 from manyheads.checking.findings import UNUSABLE
 from manyheads.checking.mend import Mended
+from manyheads.text.columns import without_tabs
 from manyheads.text.corpus import Corpus
 from manyheads.text.output import line_writer
 from manyheads.text.rows import Pair
@@ -69,8 +70,3 @@ def write_pair(pair: Pair, sides: Sequence[Callable[[str], object]], cleaned: Cl
         return
     cleaned.tabs += "\t" in pair[0] or "\t" in pair[1]
     sides[0]("\t".join(map(without_tabs, pair)))
-
-
-def without_tabs(text: str) -> str:
-    """A tab within a text would be a column of its own."""
-    return text.replace("\t", " ").replace("\n", " ")

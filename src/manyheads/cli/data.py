@@ -1,4 +1,4 @@
-"""`manyheads data`: what is the matter with a corpus, and a corpus without it."""
+"""`manyheads data`: what is the matter with a corpus, a corpus without it, and one as a model would have written it."""
 
 import json
 import sys
@@ -6,17 +6,19 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from manyheads.cli.options import Files, Json, Whole
+from manyheads.cli.options import Beam, Device, Files, Json, LengthPenalty, Model, Others, Precision, Whole, say
+from manyheads.cli.output import check_folder
 
-__all__ = ["app", "check", "clean"]
+__all__ = ["app", "check", "clean", "distill"]
 
 app = App(
     name="data",
-    help="""What is the matter with a corpus, and a corpus without it.
+    help="""What is the matter with a corpus, a corpus without it, and one as a model would have written it.
 
 ```
 manyheads data check pairs.tsv --against test.tsv
 manyheads data clean pairs.tsv --out clean.tsv --drop duplicate,swapped,ratio=4
+manyheads data distill runs/teacher pairs.tsv --out distilled.tsv
 ```
 """,
 )
@@ -125,3 +127,68 @@ def clean(
         )  # fmt: skip
     for line in cleaned_lines(cleaned, output_places(out, removed)):
         print(line, file=sys.stderr)  # noqa: T201
+
+
+@app.command
+def distill(
+    teacher: Model,
+    /,
+    *files: str,
+    out: str,
+    others: Others = (),
+    beam: Beam = None,
+    length_penalty: LengthPenalty = None,
+    batch: Whole = 64,
+    resume: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    source: str | None = None,
+    target: str | None = None,
+    device: Device = "auto",
+    precision: Precision = "auto",
+) -> None:
+    """Write the pairs of a corpus with what a model makes of their sources: what another model, above all one that writes all tokens at once, learns
+    from more easily.
+
+    ```
+    manyheads data distill runs/teacher train.tsv --out distilled.tsv
+    manyheads data distill runs/teacher train.tsv --out distilled.tsv --resume
+    manyheads train parallel/mask --train distilled.tsv --out runs/parallel
+    ```
+
+    A pair whose translation nobody should learn from (blank, cut off, in a loop) keeps its own target, and is counted.
+
+    Parameters
+    ----------
+    files
+        Files of pairs (TSV, JSONL, TMX, PO), and source files each followed by its target file, as `train` takes them.
+    out
+        A TSV file, packed if its name ends in .gz or .zst. Until all is there, what is ready stands in OUT.part.
+    batch
+        Lines computed together.
+    resume
+        Go on with what was stopped, if something was: the same command, with --resume.
+    source
+        What the source is called in JSONL (a key) and TMX (a language).
+    target
+        What the target is called.
+    """
+    from manyheads.cli.datatable import counting
+    from manyheads.decoding.distillation import KEPT
+    from manyheads.decoding.distillation import distill as distill_corpus
+
+    check_folder(out)
+    search = {"beam": beam, "length_penalty": length_penalty, "batch": batch}
+    try:
+        with counting("pairs translated") as count:
+            found = distill_corpus(
+                (teacher, *others), files, out, resume=resume, source=source, target=target, device=device,
+                precision=precision, seen=count, **{name: value for name, value in search.items() if value is not None},
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        print(f"stopped; what is ready is in {out}.part, and --resume goes on with it", file=sys.stderr)  # noqa: T201
+        raise
+    before = f", {found.before:,} of them before it was stopped" if found.before else ""
+    print(f"{out}: {found.pairs:,} pairs{before}", file=sys.stderr)  # noqa: T201
+    for sentence in found.counts.sentences():
+        print(sentence, file=sys.stderr)  # noqa: T201
+    for reason, why in KEPT.items():
+        say(found.kept[reason], f"with its own target, {why}")

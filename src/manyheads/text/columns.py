@@ -9,7 +9,7 @@ from manyheads.errors import InputError
 from manyheads.text.lines import MAX_LINE, read_lines
 from manyheads.text.rows import ReadOptions, Row, bad_row, decode, read_line_rows
 
-__all__ = ["read_tsv", "read_two"]
+__all__ = ["read_tsv", "read_two", "without_tabs"]
 
 END_OF_FILE: Any = object()
 
@@ -67,3 +67,8 @@ def unequal(paths: Sequence[str], counts: Sequence[int]) -> InputError:
         f"source and target must have as many lines, got {counts[0]:,} in {paths[0]} and {counts[1]:,} in {paths[1]}",
         hint="a line that is missing in one file shifts all that follow: find it before you cut the longer file",
     )
+
+
+def without_tabs(text: str) -> str:
+    """A tab within a text would be a column of its own."""
+    return text.replace("\t", " ").replace("\n", " ")

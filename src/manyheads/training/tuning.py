@@ -5,15 +5,18 @@ data and on the old, stands beside what it has become.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from manyheads.errors import OptionError, did_you_mean
 from manyheads.modelfolder import TOKENIZER, encoder_in, find_model, load_by_task
 from manyheads.models.classifier import TextClassifier
 from manyheads.models.config import EncoderConfig
+from manyheads.models.parallel import ParallelTransformer
 from manyheads.recipe import IDLE, SECTIONS, TASKS, Recipe, Table, change_recipe, load_recipe, recipe_names, resolve
 from manyheads.text.foreign import ForeignPieces
 from manyheads.text.parallel import DEV
@@ -37,6 +40,9 @@ UNSAID = "translate"
 
 ON_ENCODERS = ("embed", "classify")
 """Tasks that any encoder may be trained further for, whatever it was for."""
+
+WAYS_OF_WRITING = ("writes", "places")
+"""What the shape of a model that writes all tokens at once has and that of one that writes token by token has not."""
 
 SHAPELESS = ("model.dropout", "model.attention_dropout", "model.feedforward_dropout", "model.drop_path")
 PIECES = ("data.vocabulary", "data.tokenizer", "data.target_tokenizer")
@@ -83,21 +89,27 @@ def is_finetuning(recipe: str | Path | Recipe) -> bool:
 
 def tuned_recipe(base: Base, name: str | Path | Recipe, changes: Mapping[str, Any]) -> Recipe:
     """The model, data and decoding of the base, the training of the recipe that is named, and then the changes."""
+    tables, wanted = base.recipe.as_tables(), name if isinstance(name, Recipe) else load_recipe(name)
+    all_at_once = (base.recipe.task, wanted.task) == ("translate", "parallel")
+    may_change = (*SHAPELESS, *(f"model.{key}" for key in WAYS_OF_WRITING if all_at_once))
     for key in changes:
-        if key in PIECES or (key.startswith("model.") and key not in SHAPELESS):
+        if key in PIECES or (key.startswith("model.") and key not in may_change):
             raise OptionError(
                 f"a model that is trained further keeps its shape and its tokenizer, got --set {key}={changes[key]}",
-                hint=f"what may change of the model: {', '.join(SHAPELESS)}",
+                hint=f"what may change of the model: {', '.join(may_change)}",
             )
-    tables, wanted = base.recipe.as_tables(), name if isinstance(name, Recipe) else load_recipe(name)
     tables["train"] = wanted.as_tables()["train"]
     tables |= {"description": f"{base.name}, trained further", "base": base.name}
     if wanted.task in ON_ENCODERS and TASKS[base.recipe.task].model is EncoderConfig:
         tables = for_another_task(tables, wanted.task, {} if isinstance(name, Recipe) else resolve(str(name)))
+    elif all_at_once:
+        tables = for_another_task(tables, wanted.task, {})
+        tables["model"] |= {key: getattr(wanted.parallel, key) for key in WAYS_OF_WRITING}
+        tables["refine"] = asdict(wanted.refine)
     elif wanted.task not in (base.recipe.task, UNSAID):
         raise OptionError(
-            f"a model is trained further for what it is for, an encoder also for vectors and labels, got {base.name}, for "
-            f"{base.recipe.task!r}, and a recipe for {wanted.task!r}",
+            f"a model is trained further for what it is for, an encoder also for vectors and labels, a translator also to write all at once, "
+            f"got {base.name}, for {base.recipe.task!r}, and a recipe for {wanted.task!r}",
             hint="encoders are what `manyheads import` makes of a BERT, and what bert/, embed/ and classify/ recipes train",
         )
     return change_recipe(tables, changes, f"{base.name}, trained further")
@@ -125,11 +137,22 @@ def keeps_head(base: Base, task: str, vocabulary: Vocabulary) -> bool:
 
 
 def take_over(model: nn.Module, base: Base, task: str, vocabulary: Vocabulary) -> None:
-    """The weights of the base. If its head is of no use, those of its encoder; what is built on that begins anew."""
+    """The weights of the base. If its head is of no use, those of its encoder; what is built on that begins anew. One that is to write all at once
+    has a mask behind its words, and parts of its own."""
     if keeps_head(base, task, vocabulary):
         model.load_state_dict(base.model.state_dict())
+    elif isinstance(model, ParallelTransformer):
+        take_over_rows(model, base.model)
     else:
         encoder_in(model, vocabulary).load_state_dict(encoder_in(base.model, base.vocabulary).state_dict())
+
+
+@torch.no_grad()
+def take_over_rows(model: nn.Module, base: nn.Module) -> None:
+    """Every weight of the base; where the model has more rows than it, the others begin anew."""
+    own = model.state_dict()
+    for name, weight in base.state_dict().items():
+        own[name][: len(weight)] = weight
 
 
 def freeze(model: nn.Module, parts: str) -> None:

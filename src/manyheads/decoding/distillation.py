@@ -1,0 +1,145 @@
+"""A corpus as a model would have translated it (Kim and Rush 2016): what another model is to learn from.
+
+    distill("runs/teacher", "train.tsv", out="distilled.tsv")
+
+The sources stay, in their order; the targets are what the teacher writes. It says the same thing the same way each time, where people choose: a
+model that writes all tokens at once, none of which knows of the others, is less often torn between two ways. A translation that nobody should learn
+from (none at all, cut off, in a loop, of numbers that are not finite) is counted, and the pair keeps the target that it had.
+
+What was stopped goes on with resume=True, and the file is then the same as without the stop, to the last bit.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from manyheads.decoding.ensemble import ensemble
+from manyheads.decoding.loading import load_translator
+from manyheads.decoding.translation import Translation
+from manyheads.errors import OptionError
+from manyheads.modelfolder import MODEL, find_model
+from manyheads.storage import read_manifest
+from manyheads.text.columns import without_tabs
+from manyheads.text.corpus import Corpus, Counts, Pair, Paths, check_paths, files_of, read_pairs
+from manyheads.text.parallel import fingerprint
+from manyheads.text.partfile import PartFile
+
+__all__ = ["KEPT", "Distilled", "distill"]
+
+LOT = 1_024
+"""Pairs that are translated, and then kept, together: seconds of work."""
+
+KEPT = {
+    "not finite": "for numbers that are not finite (--precision bf16 or fp32 holds larger ones)",
+    "cut off": "for a translation that was cut off at the bound on its length",
+    "looped": "for a translation that ends with the same few pieces again and again",
+    "blank": "for a translation without a word",
+}
+"""Why a pair keeps its own target."""
+
+
+@dataclass
+class Distilled:
+    """
+    pairs    that were written
+    before   of them, those that were there when it went on
+    kept     pairs that keep their own target, by the reason
+    counts   what was met in the files
+    """
+
+    pairs: int = 0
+    before: int = 0
+    kept: Counter[str] = field(default_factory=Counter)
+    counts: Counts = field(default_factory=Counts)
+
+
+def distill(
+    teacher: str | Path | Sequence[str | Path],
+    data: Paths,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    source: str | None = None,
+    target: str | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+    seen: Callable[[int, int], object] = lambda done, of: None,
+    **options: float,
+) -> Distilled:
+    """Write `out`, a TSV file, packed if its name ends in .gz or .zst.
+
+    teacher          a run folder or a bundled model; several are asked as one
+    source, target   what the sides are called in files that name them
+    seen             is told how many pairs are there, and of how many, from time to time
+    …                of the search: beam, length_penalty, batch, …
+    """
+    folders = [teacher] if isinstance(teacher, (str, Path)) else list(teacher)
+    loaded = [load_translator(folder, device, precision) for folder in folders]
+    translator = (loaded[0] if len(loaded) == 1 else ensemble(loaded)).naming(source, target)
+    search = translator.search(**options)
+    corpora = check_paths(data, "data distill", translator.recipe.data.reading)
+    check_files(corpora, out)
+    made_from = {
+        "teacher": [read_manifest(find_model(folder))[MODEL][0]["sha256"] for folder in folders],
+        "corpus": fingerprint({"": corpora})[""],
+        "search": asdict(search),
+        "precision": translator.precision,
+    }
+    counts = look_through(corpora)
+    part = PartFile(out, made_from, LOT, resume)
+    found = Distilled(before=part.done, counts=counts)
+    pairs = islice((pair for corpus in corpora for _, pair in read_pairs(corpus, Counts())), part.done, None)
+    while lot := list(islice(pairs, LOT)):
+        seen(part.done, counts.pairs)
+        translations = translator.translate_distinct([source for source, _ in lot], search)
+        part.add(list(map(as_line, lot, translations)))
+    part.finish(lambda line: counted(line, found))
+    return found
+
+
+def check_files(corpora: Sequence[Corpus], out: str | Path) -> None:
+    """They are read twice if work goes on; and none of them is written over."""
+    read = files_of(corpora)
+    for path in read:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise OptionError(f"a corpus that is distilled is read from files, got {path}")
+    if os.path.realpath(out) in map(os.path.realpath, read):
+        raise OptionError(f"what is written must differ from what is read, got {out} for both")
+
+
+def look_through(corpora: Sequence[Corpus]) -> Counts:
+    """What is there: faults are told before hours of work, not behind them."""
+    counts = Counts()
+    for corpus in corpora:
+        for number, (source, _) in read_pairs(corpus, counts):
+            counts.note("tab", corpus, number, "\t" in source)
+    return counts
+
+
+def as_line(pair: Pair, translation: Translation) -> str:
+    """Why the pair keeps its own target, if it does; the source and the target."""
+    reason = fault_of(translation)
+    chosen = pair[1] if reason else translation.text
+    return "\t".join((reason, *map(without_tabs, (pair[0], chosen))))
+
+
+def fault_of(translation: Translation) -> str:
+    """Why nobody should learn from it; nothing if one may."""
+    faults = {
+        "not finite": not translation.finite,
+        "cut off": translation.truncated,
+        "looped": translation.looped,
+        "blank": not translation.text.strip(),
+    }
+    return next((name for name, so in faults.items() if so), "")
+
+
+def counted(line: str, found: Distilled) -> str:
+    reason, _, pair = line.partition("\t")
+    found.pairs += 1
+    if reason:
+        found.kept[reason] += 1
+    return pair
