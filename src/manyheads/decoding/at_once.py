@@ -4,19 +4,25 @@
     end     places enough for any translation, filled in again and again, cut at the first end
     graph   the likeliest path through a graph
 
-B sentences · K lengths of each that are tried · S source tokens · L vertices
+Each way is a computation on the device, which may be recorded (`desks`): told how many places there are, it asks the host nothing. What it has
+computed, the host reads.
+
+B sentences · K lengths of each that are tried · S source tokens · T places · L vertices
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from math import isfinite
+from math import ceil, isfinite
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from manyheads.decoding.desks import write_at_desk
 from manyheads.decoding.hypothesis import NOTHING, Hypothesis, length_penalty
 from manyheads.decoding.mask_predict import Filled, fill_in
+from manyheads.models.config import ParallelConfig
 from manyheads.models.parallel import ParallelTransformer, lengths_of, likely_lengths
 from manyheads.nn import Memory, Padded
 from manyheads.nn.paths import best_ways, into, trace_back
@@ -24,12 +30,17 @@ from manyheads.sections import between
 from manyheads.settings import RefineConfig
 from manyheads.text.tokenizer import BEGIN, END, PADDING
 
-__all__ = ["AtOnce", "write_at_once"]
+__all__ = ["WAYS", "AtOnce", "Way", "write_at_once"]
 
-SPECIAL = (PADDING, BEGIN)
+SPECIAL = 1 + max(PADDING, BEGIN)
+"""Ids below it are never written, and where nothing ends, neither is the end, which is the next."""
 LONGEST = 1 << 20
 """Words that may be wished for: more than there ever are."""
 Seen = Callable[[Filled], None]
+
+
+def unseen(_: Filled) -> None:
+    """Nobody looks."""
 
 
 @dataclass(frozen=True)
@@ -70,48 +81,106 @@ class AtOnce(RefineConfig):
         return (lengths * self.stretch).round().to(lengths.dtype).clamp(1, longest)
 
 
-@torch.no_grad()
-def write_at_once(
-    model: ParallelTransformer, source: Int[Tensor, "B S"], how: AtOnce, longest: int, seen: Seen = lambda _: None
-) -> list[list[Hypothesis]]:
-    """Of every source its hypotheses, the best first."""
-    return WRITERS[model.config.writes](model, model.encode(source), how, longest, seen)  # type: ignore[attr-defined]
+Computed = tuple[Tensor, ...]
 
 
-def write_masked(
-    model: ParallelTransformer, memory: Memory, how: AtOnce, longest: int, seen: Seen
-) -> list[list[Hypothesis]]:
-    assert model.length is not None
-    source = lengths_of(memory.layout)
-    lengths, likely = likely_lengths(model.length(memory), source, 1 if how.wishes else how.lengths, longest)
-    lengths = how.wished(lengths, longest)
-    sentences, tried = lengths.shape
-    cache = model.start(memory)
-    cache.select(torch.arange(sentences, device=lengths.device).repeat_interleave(tried))
-    filled = fill_in(model, cache, lengths.flatten(), how.iterations, (*SPECIAL, END), seen)
-    sums = filled.log_probability.sum(-1).unflatten(0, (sentences, tried))
-    words = filled.words.unflatten(0, (sentences, tried)).tolist()
-    return [
-        ranked(
-            Hypothesis(ids[:length], log_p, log_p / length, finished=True)
-            for ids, length, log_p, chance in zip(*row, strict=True)
-            if chance > -torch.inf
-        )
-        for row in zip(words, lengths.tolist(), sums.tolist(), likely.tolist(), strict=True)
-    ]
+@dataclass(frozen=True)
+class Way(ABC):
+    """How sentences are written.
+
+    longest   tokens that the model can write
+    """
+
+    how: AtOnce
+    longest: int
+
+    @property
+    def rows(self) -> int:
+        """That a sentence takes."""
+        return 1
+
+    @abstractmethod
+    def room(self, model: ParallelTransformer, source: int) -> int:
+        """Places that translations of so many source tokens find room in; `fits` says whether they did."""
+
+    @abstractmethod
+    def compute(
+        self, model: ParallelTransformer, source: Int[Tensor, "B S"], room: int | None = None, seen: Seen = unseen
+    ) -> Computed:
+        """All that is known of the translations, sentences first. Without `room`, in as many places as they need."""
+
+    @abstractmethod
+    def fits(self, computed: Computed, room: int) -> bool:
+        """Were there places enough?"""
+
+    @abstractmethod
+    def read(self, computed: Computed) -> list[list[Hypothesis]]:
+        """Of every sentence its hypotheses, the best first."""
+
+
+class InMasks(Way):
+    @property
+    def rows(self) -> int:
+        return 1 if self.how.wishes else self.how.lengths
+
+    def room(self, model: ParallelTransformer, source: int) -> int:
+        likely = ceil(1.25 * source) + 4
+        return min(self.longest, self.how.length or ceil(likely * self.how.stretch))
+
+    def compute(
+        self, model: ParallelTransformer, source: Int[Tensor, "B S"], room: int | None = None, seen: Seen = unseen
+    ) -> Computed:
+        assert model.length is not None
+        how, memory = self.how, model.encode(source)
+        lengths, likely = likely_lengths(model.length(memory), lengths_of(memory.layout), self.rows, self.longest)
+        lengths = how.wished(lengths, self.longest)
+        cache = model.start(memory)
+        cache.select(torch.arange(len(source), device=source.device).repeat_interleave(lengths.shape[1]))
+        filled = fill_in(model, cache, lengths.flatten(), how.iterations, SPECIAL + 1, seen, room)
+        words, sums = (x.unflatten(0, lengths.shape) for x in (filled.words, filled.log_probability.sum(-1)))
+        return words, lengths, sums, likely
+
+    def fits(self, computed: Computed, room: int) -> bool:
+        return int(computed[1].max()) <= room
+
+    def read(self, computed: Computed) -> list[list[Hypothesis]]:
+        return [
+            ranked(
+                Hypothesis(ids[:length], log_p, log_p / length, finished=True)
+                for ids, length, log_p, chance in zip(*row, strict=True)
+                if chance > -torch.inf
+            )
+            for row in zip(*(x.tolist() for x in computed), strict=True)
+        ]
 
 
 def ranked(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
     return sorted(hypotheses, key=lambda one: -one.score) or [NOTHING]
 
 
-def write_to_the_end(
-    model: ParallelTransformer, memory: Memory, how: AtOnce, longest: int, seen: Seen
-) -> list[list[Hypothesis]]:
-    places = places_for(lengths_of(memory.layout), model.config.places, longest - 1) + 1  # type: ignore[attr-defined]
-    filled = fill_in(model, model.start(memory), places, how.iterations, SPECIAL, seen)
-    rows = zip(filled.words.tolist(), filled.log_probability.tolist(), places.tolist(), strict=True)
-    return [[cut_at_end(ids[:count], log_p)] for ids, log_p, count in rows]
+class UpToTheEnd(Way):
+    def room(self, model: ParallelTransformer, source: int) -> int:
+        return min(self.longest, shape_of(model).places_for(source))
+
+    def compute(
+        self, model: ParallelTransformer, source: Int[Tensor, "B S"], room: int | None = None, seen: Seen = unseen
+    ) -> Computed:
+        memory = model.encode(source)
+        places = places_for(lengths_of(memory.layout), shape_of(model).places, self.longest - 1) + 1
+        filled = fill_in(model, model.start(memory), places, self.how.iterations, SPECIAL, seen, room)
+        return filled.words, filled.log_probability, places
+
+    def fits(self, computed: Computed, room: int) -> bool:
+        return True
+
+    def read(self, computed: Computed) -> list[list[Hypothesis]]:
+        rows = zip(*(x.tolist() for x in computed), strict=True)
+        return [[cut_at_end(ids[:count], log_p)] for ids, log_p, count in rows]
+
+
+def shape_of(model: ParallelTransformer) -> ParallelConfig:
+    assert isinstance(model.config, ParallelConfig)
+    return model.config
 
 
 def places_for(source: Int[Tensor, " B"], share: float, longest: int) -> Int[Tensor, " B"]:
@@ -126,38 +195,43 @@ def cut_at_end(ids: list[int], log_p: list[float]) -> Hypothesis:
     return Hypothesis(ids[:count], total, total / max(1, count + finished), finished)
 
 
-def read_graph(
-    model: ParallelTransformer, memory: Memory, how: AtOnce, longest: int, seen: Seen
-) -> list[list[Hypothesis]]:
-    """The likeliest path, every vertex saying the word that it likes best."""
-    assert model.link is not None
-    last = places_for(lengths_of(memory.layout), model.config.places, longest - 2) + 1  # type: ignore[attr-defined]
-    states = graph_states(model, memory, last)
-    logits = model.logits(states).float()
-    logits[..., [*SPECIAL, END]] = -torch.inf
-    says, words = logits.log_softmax(-1).max(-1)
-    links = model.link(states, last)
-    scores, came_from = best_ways(says[:, None].expand(-1, int(last.max()) - 1, -1), links)
-    by_length = (scores + into(links, last)[:, None]).amax(-1)  # of the best path of every number of words
-    wished, lengths = best_lengths(by_length, how)
-    path = trace_back(scores, came_from, into(links, last), lengths, last)
-    found = by_length.gather(1, lengths[:, None] - 1)[:, 0]
-    rows = zip(
-        words.gather(1, path).tolist(), lengths.tolist(), found.tolist(), (wished == lengths).tolist(), strict=True
-    )
-    return [
-        [
-            Hypothesis(ids[:n], log_p, log_p / length_penalty(n, how.length_penalty), finished)
-            if isfinite(log_p)
-            else NOTHING
+class ThroughAGraph(UpToTheEnd):
+    """The likeliest path, every vertex saying the word that it likes best. Behind the words there is one vertex more."""
+
+    def compute(
+        self, model: ParallelTransformer, source: Int[Tensor, "B S"], room: int | None = None, seen: Seen = unseen
+    ) -> Computed:
+        assert model.link is not None
+        memory = model.encode(source)
+        last = places_for(lengths_of(memory.layout), shape_of(model).places, self.longest - 2) + 1
+        states = graph_states(model, memory, last, room)
+        logits = model.logits(states).float()
+        logits[..., : SPECIAL + 1] = -torch.inf
+        says, words = logits.log_softmax(-1).max(-1)
+        links = model.link(states, last)
+        scores, came_from = best_ways(says[:, None].expand(-1, states.shape[1] - 2, -1), links)
+        by_length = (scores + into(links, last)[:, None]).amax(-1)  # of the best path of every number of words
+        wished, lengths = best_lengths(by_length, self.how)
+        path = trace_back(scores, came_from, into(links, last), lengths, last)
+        found = by_length.gather(1, lengths[:, None] - 1)[:, 0]
+        return words.gather(1, path), lengths, found, wished == lengths
+
+    def read(self, computed: Computed) -> list[list[Hypothesis]]:
+        return [
+            [
+                Hypothesis(ids[:n], log_p, log_p / length_penalty(n, self.how.length_penalty), finished)
+                if isfinite(log_p)
+                else NOTHING
+            ]
+            for ids, n, log_p, finished in zip(*(x.tolist() for x in computed), strict=True)
         ]
-        for ids, n, log_p, finished in rows
-    ]
 
 
-def graph_states(model: ParallelTransformer, memory: Memory, last: Int[Tensor, " B"]) -> Float[Tensor, "B L D"]:
+def graph_states(
+    model: ParallelTransformer, memory: Memory, last: Int[Tensor, " B"], vertices: int | None = None
+) -> Float[Tensor, "B L D"]:
     """Of the vertices, about which nothing is known yet."""
-    vertices = int(last.max()) + 1
+    vertices = vertices or int(last.max()) + 1
     places = torch.arange(vertices, device=last.device)
     layout = Padded((len(last), vertices), places, vertices, places <= last[:, None])
     masks = torch.full(layout.shape, model.mask, device=last.device)
@@ -173,4 +247,14 @@ def best_lengths(by_length: Float[Tensor, "B T"], how: AtOnce) -> tuple[Int[Tens
     return wished, torch.minimum(wished, there)
 
 
-WRITERS = {"mask": write_masked, "end": write_to_the_end, "graph": read_graph}
+WAYS: dict[str, type[Way]] = {"mask": InMasks, "end": UpToTheEnd, "graph": ThroughAGraph}
+
+
+@torch.no_grad()
+def write_at_once(
+    model: ParallelTransformer, source: Int[Tensor, "B S"], how: AtOnce, longest: int, seen: Seen = unseen
+) -> list[list[Hypothesis]]:
+    """Of every source its hypotheses, the best first."""
+    way = WAYS[shape_of(model).writes](how, longest)
+    computed = write_at_desk(model, source, way) if seen is unseen else None
+    return way.read(way.compute(model, source, seen=seen) if computed is None else computed)

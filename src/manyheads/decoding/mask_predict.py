@@ -7,7 +7,7 @@ with the probability that it had when it was written.
 R rows: a sentence and one length that it may have · T places of the longest · W words
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -40,18 +40,20 @@ def fill_in(
     cache: DecoderCache,
     lengths: Int[Tensor, " R"],
     iterations: int,
-    banned: Sequence[int] = (),
+    first: int = 0,
     seen: Callable[[Filled], None] = lambda _: None,
+    most: int | None = None,
 ) -> Filled:
     """Words for so many places of each row; places beyond them say nothing.
 
     cache    what the rows read, in front of it
-    banned   ids that are never written
+    first    the first id that may be written
     seen     is shown what stands after every iteration
+    most     places of the longest row; if it is said, no number is read from the device, and all of it may be recorded
     """
-    longest = int(lengths.max())
-    places = torch.arange(longest, device=lengths.device)
-    layout = Padded((len(lengths), longest), places, longest, places < lengths[:, None])
+    most = most or int(lengths.max())
+    places = torch.arange(most, device=lengths.device)
+    layout = Padded((len(lengths), most), places, most, places < lengths[:, None])
     missing = layout.keep
     assert missing is not None
     filled = Filled(
@@ -60,15 +62,14 @@ def fill_in(
         missing,
     )
     for iteration in range(1, iterations + 1):
-        words, log_p = predict_words(model, filled.words.masked_fill(missing, model.mask), cache, layout, banned)
+        words, log_p = predict_words(model, filled.words.masked_fill(missing, model.mask), cache, layout, first)
         filled = Filled(
             torch.where(missing, words, filled.words), torch.where(missing, log_p, filled.log_probability), missing
         )
         seen(filled)
-        again = lengths * (iterations - iteration) // iterations
-        if not again.any():
+        if not most * (iterations - iteration) // iterations:
             break
-        missing = masked_again(filled.log_probability, lengths, again)
+        missing = masked_again(filled.log_probability, lengths, lengths * (iterations - iteration) // iterations)
     return filled
 
 
@@ -77,12 +78,11 @@ def predict_words(
     target: Int[Tensor, "R T"],
     cache: DecoderCache,
     layout: Padded,
-    banned: Sequence[int],
+    first: int,
 ) -> tuple[Int[Tensor, "R T"], Float[Tensor, "R T"]]:
     """The likeliest word in every place, and how likely it is."""
     logits = model.fill(target, cache, layout).float()
-    if banned:
-        logits[..., list(banned)] = -torch.inf
+    logits[..., :first] = -torch.inf
     best = logits.log_softmax(-1).max(-1)
     return best.indices, best.values
 

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from manyheads.decoding.at_once import AtOnce, graph_states, places_for, write_at_once
+from manyheads.decoding.at_once import WAYS, AtOnce, graph_states, places_for, write_at_once
 from manyheads.decoding.batching import batches_by_length, evaluating, pad
 from manyheads.decoding.hypothesis import Hypothesis
 from manyheads.decoding.options import Search
@@ -87,17 +87,12 @@ class ParallelTranslator(Translator):
     ) -> list[list[Hypothesis]]:
         found: list[list[Hypothesis]] = [[] for _ in sources]
         with evaluating(self.model):
-            for rows in batches_by_length(
-                [self.width(len(ids), search) for ids in sources], search.batch, self.tries(search)
-            ):
+            way = WAYS[self.recipe.parallel.writes](search, self.longest)
+            for rows in batches_by_length([self.width(len(ids), search) for ids in sources], search.batch, way.rows):
                 source = pad([sources[n] for n in rows]).to(self.device)
                 for n, hypotheses in zip(rows, write_at_once(self.model, source, search, self.longest), strict=True):
                     found[n] = hypotheses
         return found
-
-    def tries(self, how: AtOnce) -> int:
-        """Rows that a sentence takes."""
-        return how.lengths if self.recipe.parallel.writes == "mask" and not how.wishes else 1
 
     def width(self, source: int, how: AtOnce) -> int:
         """About how many places a row has."""
