@@ -51,10 +51,10 @@ def axis(values: Sequence[float], log: bool, start: float, end: float) -> Axis:
     return Axis(Scale(low - room, high + room, start, end), log)
 
 
-def draw(title: str, x_name: str, y_name: str, lines: Sequence[Line], *, log: bool) -> str:
-    """All lines on the same axes, both logarithmic or both straight. Logarithms want values above 0."""
-    x = axis([a for line in lines for a, _ in line.points], log, LEFT, WIDTH - RIGHT)
-    y = axis([b for line in lines for _, b in line.points], log, HEIGHT - BOTTOM, TOP)
+def draw(title: str, x_name: str, y_name: str, lines: Sequence[Line], *, log: str) -> str:
+    """All lines on the same axes. `log`: which of them are logarithmic, "xy", "x" or none; these want values above 0."""
+    x = axis([a for line in lines for a, _ in line.points], "x" in log, LEFT, WIDTH - RIGHT)
+    y = axis([b for line in lines for _, b in line.points], "y" in log, HEIGHT - BOTTOM, TOP)
     parts = [
         *(f'<path class="grid" d="M{LEFT} {y(v)}H{WIDTH - RIGHT}"/>' for v in y.ticks()),
         *(f'<text x="{LEFT - 8}" y="{y(v) + 4:.1f}" text-anchor="end">{shown_number(v)}</text>' for v in y.ticks()),

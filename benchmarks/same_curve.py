@@ -178,7 +178,7 @@ def compare(dropout: float, recipe: Recipe, words: int, pairs: Sequence[Pairs], 
     ]
     write_plot(
         options.out / f"same_curve_dropout{dropout}.svg",
-        draw(f"Loss, dropout {dropout}", "steps", "nats a token, over 10 steps", lines, log=False),
+        draw(f"Loss, dropout {dropout}", "steps", "nats a token, over 10 steps", lines, log=""),
     )
     return {
         "dropout": dropout, **judge(curves), "seconds": {name: round(run[1], 2) for name, run in runs.items()},

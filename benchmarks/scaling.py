@@ -185,7 +185,7 @@ def plot(sweep: Sweep, rows: Sequence[Row]) -> str:
              [(point["value"], point["ms"]) for point in row["points"]])
         for row in rows if row["points"]
     ]  # fmt: skip
-    return draw(f"A training step by {sweep.name}", sweep.name, "milliseconds", lines, log=True)
+    return draw(f"A training step by {sweep.name}", sweep.name, "milliseconds", lines, log="xy")
 
 
 def main() -> None:

@@ -158,7 +158,7 @@ def test_commands_train_with_a_seed_and_evaluate_with_beam_5():
 # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("log", [True, False])
+@pytest.mark.parametrize("log", ["xy", "x", ""])
 def test_a_plot_is_an_image_with_all_points_within_it(log):
     lines = [Line("a & b", [(64, 1.5), (128, 2.0), (4096, 900.0)]), Line("flat", [(64, 1.5), (128, 1.5)])]
     root = ET.fromstring(draw("cost < time", "length", "ms", lines, log=log))
@@ -171,7 +171,7 @@ def test_a_plot_is_an_image_with_all_points_within_it(log):
 
 
 def test_one_point_can_be_drawn():
-    ET.fromstring(draw("one", "x", "y", [Line("one", [(5, 5)])], log=True))
+    ET.fromstring(draw("one", "x", "y", [Line("one", [(5, 5)])], log="xy"))
 
 
 def test_a_file_of_results_says_what_it_was_taken_on(tmp_path):

@@ -1,0 +1,228 @@
+"""Models that write all tokens at once beside one that writes token by token: how good, how often the same word twice, how fast. In one run, turn by turn.
+
+    python -m benchmarks.at_once --corpus "Multi30k en→de" --data test.en.gz test.de.gz --token-by-token RUN \\
+        --at-once "masks=RUN" "masks, distilled=RUN" "graph=RUN" --json benchmarks/results/at_once_multi30k_h200.json
+    python -m benchmarks.at_once --draw benchmarks/results/at_once_*.json
+
+Times are from text to text, cutting into pieces and all, by the same call. Latency is the time of one sentence by itself, the median over rounds of the
+mean over so many sentences of the test set; that of long ones is of the same sentences, joined until they have 30 words (tests have few such
+sentences; only time is measured on them). Throughput is that of the whole test set in batches of 64. A repetition is a word that was also the word before.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+from sacrebleu.metrics import BLEU, CHRF
+
+from benchmarks.plots import Line, draw, write_plot
+from benchmarks.setting import setting, write_json
+from manyheads.decoding.loading import load_translator
+from manyheads.decoding.translator import Translator
+from manyheads.text.corpus import Counts, Pair, check_paths
+from manyheads.text.parallel import read_dev
+
+LONG = 30
+"""Words of a long sentence."""
+BATCH = 64
+ITERATIONS = (1, 2, 4, 10)
+SEARCHES = {"greedy": {"beam": 1}, "beam 5": {"beam": 5}}
+TOKEN_BY_TOKEN = "token by token"
+
+
+@dataclass(frozen=True)
+class System:
+    """A model, and how it is asked."""
+
+    name: str
+    how: str
+    translator: Translator
+    options: dict[str, Any]
+
+    def __call__(self, lines: Sequence[str], batch: int) -> list[str]:
+        search = self.translator.search(**self.options, batch=batch)
+        return [found.text for found in self.translator.translate(lines, search)]
+
+    def one_by_one(self, lines: Sequence[str]) -> list[str]:
+        return [text for line in lines for text in self([line], 1)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", default="", help="what the test set is called")
+    parser.add_argument("--data", nargs="+", help="the test set: a file of pairs, or one for each side")
+    parser.add_argument("--token-by-token", help="a run folder")
+    parser.add_argument("--at-once", nargs="+", default=[], metavar="NAME=RUN")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--precision", default="auto")
+    parser.add_argument("--sentences", type=int, default=100, help="that are translated one by one")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--lines", type=int, help="of the test set, from its beginning (default: all)")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--draw", type=Path, nargs="+", metavar="JSON", help="only draw what was measured")
+    options = parser.parse_args()
+    for path in options.draw or ():
+        draw_results(path)
+    if options.data:
+        measure_all(options)
+
+
+def measure_all(options: argparse.Namespace) -> None:
+    pairs = read_dev(check_paths(options.data, "--data"), Counts())[: options.lines]
+    systems = list(systems_of(options))
+    rows = [quality(system, pairs) for system in systems]
+    device = systems[0].translator.device
+    head = {
+        **setting(device), "corpus": options.corpus, "precision": systems[0].translator.precision, "sentences": len(pairs),
+        "long_sentences": len(joined([source for source, _ in pairs], options.sentences)),
+        "reference_repetitions": repetitions([target for _, target in pairs]),
+    }  # fmt: skip
+    for row, times in zip(rows, measure_times(systems, [source for source, _ in pairs], options), strict=True):
+        row |= times
+    for row in rows:
+        row |= ratios(row, rows)
+    show(rows)
+    if options.json:
+        write_json(options.json, {**head, "rows": rows})
+        draw_results(options.json)
+
+
+def systems_of(options: argparse.Namespace) -> Iterator[System]:
+    def load(folder: str) -> Translator:
+        return load_translator(folder, options.device, options.precision)
+
+    first = load(options.token_by_token)
+    yield from (System(TOKEN_BY_TOKEN, how, first, search) for how, search in SEARCHES.items())
+    for given in options.at_once:
+        name, _, folder = given.rpartition("=")
+        translator = load(folder)
+        if translator.recipe.parallel.writes == "graph":
+            yield System(name, "1 pass", translator, {})
+        else:
+            yield from (System(name, counted(n), translator, {"iterations": n}) for n in ITERATIONS)
+
+
+def counted(iterations: int) -> str:
+    return f"{iterations} iteration{'s' if iterations > 1 else ''}"
+
+
+# ── how good ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def quality(system: System, pairs: Sequence[Pair]) -> dict[str, Any]:
+    references = [target for _, target in pairs]
+    found = system([source for source, _ in pairs], BATCH)
+    row = {
+        "system": system.name, "how": system.how,
+        "parameters": sum(weight.numel() for weight in system.translator.single.parameters()),
+        "bleu": BLEU().corpus_score(found, [references]).score,
+        "chrf": CHRF().corpus_score(found, [references]).score,
+        "repetitions": repetitions(found),
+    }  # fmt: skip
+    print(json.dumps(row, ensure_ascii=False), file=sys.stderr, flush=True)
+    return row
+
+
+def repetitions(texts: Sequence[str]) -> float:
+    """Words that were also the word before, in percent of all words."""
+    words = [text.split() for text in texts]
+    again = sum(one == before for text in words for before, one in pairwise(text))
+    return 100 * again / max(1, sum(map(len, words)))
+
+
+# ── how fast ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def measure_times(
+    systems: Sequence[System], lines: Sequence[str], options: argparse.Namespace
+) -> Iterator[dict[str, float]]:
+    some = spread(lines, options.sentences)
+    long = joined(lines, options.sentences)
+    works: dict[str, Callable[[System], object]] = {
+        "latency_ms": lambda system: system.one_by_one(some),
+        "long_latency_ms": lambda system: system.one_by_one(long),
+        "sentences_s": lambda system: system(lines, BATCH),
+    }
+    spent = {name: in_turns(systems, work, options.rounds) for name, work in works.items()}
+    for n in range(len(systems)):
+        yield {
+            "latency_ms": 1000 * spent["latency_ms"][n] / len(some),
+            "long_latency_ms": 1000 * spent["long_latency_ms"][n] / len(long),
+            "sentences_s": len(lines) / spent["sentences_s"][n],
+        }
+
+
+def in_turns(systems: Sequence[System], work: Callable[[System], object], rounds: int) -> list[float]:
+    """Median seconds of each. All have done it twice before: what is recorded is recorded by then."""
+    seconds: list[list[float]] = [[] for _ in systems]
+    for turn in range(-2, rounds):
+        for system, spent in zip(systems, seconds, strict=True):
+            began = time.perf_counter()
+            work(system)  # it ends with text on the host, so nothing is left to wait for
+            if turn >= 0:
+                spent.append(time.perf_counter() - began)
+    return [statistics.median(spent) for spent in seconds]
+
+
+def spread(lines: Sequence[str], most: int) -> list[str]:
+    return list(lines[:: max(1, len(lines) // most)][:most])
+
+
+def joined(lines: Sequence[str], most: int) -> list[str]:
+    """Sentences that follow one another, as many as have 30 words together."""
+    found, words = [], []
+    for line in lines:
+        words += line.split()
+        if len(words) >= LONG:
+            found.append(" ".join(words))
+            words = []
+    return spread(found, most)
+
+
+def ratios(row: dict[str, Any], rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """How many times faster than the model that writes token by token, by each of its searches."""
+    found = {}
+    for other in (one for one in rows if one["system"] == TOKEN_BY_TOKEN):
+        search = other["how"].replace(" ", "_")
+        found[f"latency_against_{search}"] = other["latency_ms"] / row["latency_ms"]
+        found[f"long_latency_against_{search}"] = other["long_latency_ms"] / row["long_latency_ms"]
+        found[f"throughput_against_{search}"] = row["sentences_s"] / other["sentences_s"]
+    return found
+
+
+# ── what is shown ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def show(rows: Sequence[dict[str, Any]]) -> None:
+    columns = {
+        "bleu": ".2f", "chrf": ".2f", "repetitions": ".2f", "latency_ms": ".1f", "long_latency_ms": ".1f",
+        "sentences_s": ",.0f", "long_latency_against_greedy": ".2f", "long_latency_against_beam_5": ".2f",
+    }  # fmt: skip
+    names = [f"{row['system']}, {row['how']}" for row in rows]
+    width = max(map(len, names))
+    print(" " * width, *columns, sep="  ")
+    for name, row in zip(names, rows, strict=True):
+        print(f"{name:<{width}}", *(f"{format(row[key], how):>{len(key)}}" for key, how in columns.items()), sep="  ")
+
+
+def draw_results(path: Path) -> None:
+    result = json.loads(path.read_text())
+    lines = [
+        Line(name, [(row["long_latency_ms"], row["bleu"]) for row in result["rows"] if row["system"] == name])
+        for name in dict.fromkeys(row["system"] for row in result["rows"])
+    ]
+    title = f"{result['corpus']}: what quality costs, on {result['machine']}"
+    write_plot(path.with_suffix(".svg"), draw(title, f"ms for a sentence of {LONG} words", "BLEU", lines, log="x"))
+
+
+if __name__ == "__main__":
+    with torch.no_grad():
+        main()
