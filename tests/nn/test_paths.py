@@ -86,7 +86,7 @@ def test_the_likeliest_path_of_every_length(vertices: int, seed: int) -> None:
     vertices += 2
     said, links = graph(vertices, 1, seed, vertices)
     last, most = torch.tensor([vertices - 1]), vertices - 2
-    scores, came_from = best_ways(said.expand(most, -1)[None], links[None])
+    scores, came_from = best_ways(said.expand(most, -1)[None], links[None], last)
     for words in range(1, most + 1):
         paths = every_path(said.expand(words, -1), links, vertices)
         likeliest = max(paths, key=lambda path: paths[path])

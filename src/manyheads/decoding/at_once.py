@@ -209,7 +209,7 @@ class ThroughAGraph(UpToTheEnd):
         logits[..., : SPECIAL + 1] = -torch.inf
         says, words = logits.log_softmax(-1).max(-1)
         links = model.link(states, last)
-        scores, came_from = best_ways(says[:, None].expand(-1, states.shape[1] - 2, -1), links)
+        scores, came_from = best_ways(says[:, None].expand(-1, states.shape[1] - 2, -1), links, last)
         by_length = (scores + into(links, last)[:, None]).amax(-1)  # of the best path of every number of words
         wished, lengths = best_lengths(by_length, self.how)
         path = trace_back(scores, came_from, into(links, last), lengths, last)

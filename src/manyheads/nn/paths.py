@@ -16,9 +16,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from manyheads.nn import path_launches as launch
+from manyheads.nn.kernels import HAVE_TRITON
+
 __all__ = ["best_path", "best_ways", "into", "log_likelihood", "trace_back"]
 
 NEVER = -torch.inf
+
+
+def in_kernels(x: Tensor) -> bool:
+    """On a GPU, as a few launches instead of some for each word."""
+    return HAVE_TRITON and x.is_cuda
 
 
 def log_likelihood(
@@ -43,34 +51,48 @@ class SumOverPaths(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, words: Tensor, links: Tensor, lengths: Tensor, last: Tensor) -> Tensor:
-        to_last = into(links, last)
-        ahead = [links[:, 0] + words[:, 0]]
-        for t in range(1, words.shape[1]):
-            ahead.append((ahead[-1][:, :, None] + links).logsumexp(1) + words[:, t])
-        alpha = torch.stack(ahead, 1)  # B T L: all ways to be in a vertex after t words
-        ends = alpha.gather(1, (lengths - 1)[:, None, None].expand(-1, 1, alpha.shape[2]))[:, 0]
-        total = (ends + to_last).logsumexp(-1)
-        ctx.save_for_backward(words, links, lengths, last, alpha, total)
+        ahead = (launch.sum_ahead if in_kernels(words) else sum_ahead)(words, links, lengths, last)
+        ends = of_word(ahead, lengths - 1)
+        total = (ends + into(links, last)).logsumexp(-1)
+        ctx.save_for_backward(words, links, lengths, last, ahead, total)
         return total
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        words, links, lengths, last, alpha, total = ctx.saved_tensors
-        to_last = into(links, last)
-        of_words, of_links = torch.zeros_like(words), torch.zeros_like(links)
-        beta = torch.full_like(to_last, NEVER)  # all ways from a vertex to the end
-        for t in reversed(range(words.shape[1])):
-            final = (lengths == t + 1)[:, None]
-            beta = torch.where(final, to_last, beta)
-            of_words[:, t] = (alpha[:, t] + beta - total[:, None]).exp()
-            if t:
-                onward = words[:, t] + beta
-                of_links += (alpha[:, t - 1, :, None] + links + (onward - total[:, None])[:, None]).exp()
-                beta = (links + onward[:, None]).logsumexp(-1)
+        words, links, lengths, last, ahead, total = ctx.saved_tensors
+        count = launch.count_uses if in_kernels(words) else count_uses
+        of_words, of_links = count(words, links, lengths, last, ahead, total, gradients[0])
         of_links[:, 0] += of_words[:, 0]
-        ending = of_words.gather(1, (lengths - 1)[:, None, None].expand(-1, 1, words.shape[2]))[:, 0]
-        of_links.scatter_add_(2, column(last, links), ending[:, :, None])
-        return of_words * gradients[0][:, None, None], of_links * gradients[0][:, None, None], None, None
+        of_links.scatter_add_(2, column(last, links), of_word(of_words, lengths - 1)[:, :, None])
+        return of_words, of_links, None, None
+
+
+def sum_ahead(
+    words: Float[Tensor, "B T L"], links: Float[Tensor, "B L L"], lengths: Int[Tensor, " B"], last: Int[Tensor, " B"]
+) -> Float[Tensor, "B T L"]:
+    """All ways to be in a vertex after t words."""
+    ahead = [links[:, 0] + words[:, 0]]
+    for t in range(1, words.shape[1]):
+        ahead.append((ahead[-1][:, :, None] + links).logsumexp(1) + words[:, t])
+    return torch.stack(ahead, 1)
+
+
+def count_uses(
+    words: Float[Tensor, "B T L"], links: Float[Tensor, "B L L"], lengths: Int[Tensor, " B"], last: Int[Tensor, " B"],
+    ahead: Float[Tensor, "B T L"], total: Float[Tensor, " B"], gradient: Float[Tensor, " B"],
+) -> tuple[Float[Tensor, "B T L"], Float[Tensor, "B L L"]]:  # fmt: skip
+    """How often each vertex says each word, and how often each link between two words is used, times the gradient."""
+    to_last = into(links, last)
+    of_words, of_links = torch.zeros_like(words), torch.zeros_like(links)
+    back = torch.full_like(to_last, NEVER)  # all ways from a vertex to the end
+    for t in reversed(range(words.shape[1])):
+        back = torch.where((lengths == t + 1)[:, None], to_last, back)
+        of_words[:, t] = (ahead[:, t] + back - total[:, None]).exp()
+        if t:
+            onward = words[:, t] + back
+            of_links += (ahead[:, t - 1, :, None] + links + (onward - total[:, None])[:, None]).exp()
+            back = (links + onward[:, None]).logsumexp(-1)
+    return of_words * gradient[:, None, None], of_links * gradient[:, None, None]
 
 
 @torch.no_grad()
@@ -81,42 +103,50 @@ def best_path(
     last: Int[Tensor, " B"],
 ) -> Int[Tensor, "B T"]:
     """The vertices of the single likeliest path that spells each sentence; behind its end, the last vertex."""
-    return trace_back(*best_ways(words, links), into(links, last), lengths, last)
+    return trace_back(*best_ways(words, links, last), into(links, last), lengths, last)
 
 
-Ways = tuple[Float[Tensor, "B T L"], list[Int[Tensor, "B L"]]]
-"""How likely the best way is to every vertex after t words, and, but for the first word, the vertex before it on that way."""
+Ways = tuple[Float[Tensor, "B T L"], Int[Tensor, "B T L"]]
+"""How likely the best way is to every vertex after t words, and the vertex before it on that way; before the first word there is none."""
 
 
 @torch.no_grad()
-def best_ways(words: Float[Tensor, "B T L"], links: Float[Tensor, "B L L"]) -> Ways:
-    score, came_from = links[:, 0] + words[:, 0], []
-    scores = [score]
+def best_ways(words: Float[Tensor, "B T L"], links: Float[Tensor, "B L L"], last: Int[Tensor, " B"]) -> Ways:
+    if in_kernels(words):
+        return launch.best_ways(words, links, last)
+    score = links[:, 0] + words[:, 0]
+    scores, came_from = [score], [torch.zeros_like(score, dtype=torch.int64)]
     for t in range(1, words.shape[1]):
         score, where = (score[:, :, None] + links).max(1)
         score = score + words[:, t]
         scores.append(score)
         came_from.append(where)
-    return torch.stack(scores, 1), came_from
+    return torch.stack(scores, 1), torch.stack(came_from, 1)
 
 
+@torch.no_grad()
 def trace_back(
     scores: Float[Tensor, "B T L"],
-    came_from: list[Int[Tensor, "B L"]],
+    came_from: Int[Tensor, "B T L"],
     to_last: Float[Tensor, "B L"],
     lengths: Int[Tensor, " B"],
     last: Int[Tensor, " B"],
 ) -> Int[Tensor, "B T"]:
-    """The vertices of the best path of the given number of words."""
-    steps = scores.shape[1]
-    path = last[:, None].repeat(1, steps)
-    here = last
-    for t in reversed(range(steps)):
-        ends_here = (scores[:, t] + to_last).argmax(-1)
-        before = came_from[t].gather(1, here[:, None])[:, 0] if t + 1 < steps else ends_here
-        here = torch.where(lengths == t + 1, ends_here, torch.where(lengths > t + 1, before, here))
-        path[:, t] = here
+    """The vertices of the best path of the given number of words; behind its end, the last vertex."""
+    path = last[:, None].repeat(1, scores.shape[1])
+    if in_kernels(scores):
+        return launch.trace_back(scores, came_from, to_last, lengths, path)
+    here = (of_word(scores, lengths - 1) + to_last).argmax(-1)  # where a path ends
+    for t in reversed(range(scores.shape[1])):
+        there = lengths > t
+        path[:, t] = torch.where(there, here, last)
+        here = torch.where(there, came_from[:, t].gather(1, here[:, None])[:, 0], here)
     return path
+
+
+def of_word(x: Float[Tensor, "B T L"], word: Int[Tensor, " B"]) -> Float[Tensor, "B L"]:
+    """What is said of one word of each sentence."""
+    return x.gather(1, word[:, None, None].expand(-1, 1, x.shape[2]))[:, 0]
 
 
 def into(links: Float[Tensor, "B L L"], vertex: Int[Tensor, " B"]) -> Float[Tensor, "B L"]:

@@ -1,0 +1,131 @@
+"""The kernels of sums and bests over paths (paths.py), in Triton. Nothing here is imported where there is no Triton.
+
+Words follow one another, so a sentence is one program, which walks from word to word; what it needs of the word before it has written itself. Sentences
+are as many as keep a GPU busy. Everything is a logarithm, in float32.
+
+B sentences · T words · L vertices, of which a sentence has those up to its last
+"""
+
+import triton
+import triton.language as tl
+
+__all__ = ["links_used", "trace_ways", "ways_ahead", "ways_back"]
+
+
+@triton.jit
+def ways_ahead(
+    words, links, ahead, came_from, lengths, last, T, L, BEST: tl.constexpr, TILE: tl.constexpr,
+):  # fmt: skip
+    """ahead[t, j] = words[t, j] + log Σᵢ exp(ahead[t − 1, i] + links[i, j]); with BEST the maximum, and where it came from."""
+    sentence = tl.program_id(0).to(tl.int64)
+    vertices, count = tl.load(last + sentence) + 1, tl.load(lengths + sentence)
+    words += sentence * T * L
+    links += sentence * L * L
+    ahead += sentence * T * L
+    for start in range(0, vertices, TILE):
+        j = start + tl.arange(0, TILE)
+        first = tl.load(links + j, mask=j < vertices, other=float("-inf"))
+        tl.store(ahead + j, first + tl.load(words + j, mask=j < vertices, other=0.0), mask=j < vertices)
+    for t in range(1, count):
+        tl.debug_barrier()  # what other threads have written of the word before is there
+        for start in range(0, vertices, TILE):
+            j = start + tl.arange(0, TILE)
+            most = tl.full([TILE], float("-inf"), tl.float32)
+            total = tl.zeros([TILE], tl.float32)
+            origin = tl.zeros([TILE], tl.int32)
+            for begin in range(0, start + TILE, TILE):  # links go forward
+                i = begin + tl.arange(0, TILE)
+                before = tl.load(ahead + (t - 1) * L + i, mask=i < vertices, other=float("-inf"))
+                there = (i < vertices)[:, None] & (j < vertices)[None, :]
+                link = tl.load(links + i[:, None] * L + j[None, :], mask=there, other=float("-inf"))
+                both = before[:, None] + link
+                here = tl.max(both, 0)
+                if BEST:
+                    origin = tl.where(here > most, begin + tl.argmax(both, 0), origin)
+                    most = tl.maximum(most, here)
+                else:
+                    higher = tl.maximum(most, here)
+                    shift = tl.where(higher == float("-inf"), 0.0, higher)
+                    total = total * tl.exp(most - shift) + tl.sum(tl.exp(both - shift[None, :]), 0)
+                    most = higher
+            said = tl.load(words + t * L + j, mask=j < vertices, other=0.0)
+            if BEST:
+                tl.store(came_from + (sentence * T + t) * L + j, origin, mask=j < vertices)
+                tl.store(ahead + t * L + j, most + said, mask=j < vertices)
+            else:
+                found = most + tl.log(tl.where(most == float("-inf"), 1.0, total)) + said
+                tl.store(ahead + t * L + j, found, mask=j < vertices)
+
+
+@triton.jit
+def ways_back(words, links, back, lengths, last, T, L, TILE: tl.constexpr):
+    """back[t, i] = log Σⱼ exp(links[i, j] + words[t + 1, j] + back[t + 1, j]); behind the last word, the link to the last vertex."""
+    sentence = tl.program_id(0).to(tl.int64)
+    end, count = tl.load(last + sentence), tl.load(lengths + sentence)
+    vertices = end + 1
+    words += sentence * T * L
+    links += sentence * L * L
+    back += sentence * T * L
+    for start in range(0, vertices, TILE):
+        i = start + tl.arange(0, TILE)
+        to_last = tl.load(links + i * L + end, mask=i < vertices, other=float("-inf"))
+        tl.store(back + (count - 1) * L + i, to_last, mask=i < vertices)
+    for step in range(1, count):
+        t = count - 1 - step
+        tl.debug_barrier()
+        for start in range(0, vertices, TILE):
+            i = start + tl.arange(0, TILE)
+            most = tl.full([TILE], float("-inf"), tl.float32)
+            total = tl.zeros([TILE], tl.float32)
+            for begin in range(start, vertices, TILE):
+                j = begin + tl.arange(0, TILE)
+                after = tl.load(back + (t + 1) * L + j, mask=j < vertices, other=float("-inf"))
+                after += tl.load(words + (t + 1) * L + j, mask=j < vertices, other=0.0)
+                there = (i < vertices)[:, None] & (j < vertices)[None, :]
+                both = tl.load(links + i[:, None] * L + j[None, :], mask=there, other=float("-inf")) + after[None, :]
+                higher = tl.maximum(most, tl.max(both, 1))
+                shift = tl.where(higher == float("-inf"), 0.0, higher)
+                total = total * tl.exp(most - shift) + tl.sum(tl.exp(both - shift[:, None]), 1)
+                most = higher
+            found = most + tl.log(tl.where(most == float("-inf"), 1.0, total))
+            tl.store(back + t * L + i, found, mask=i < vertices)
+
+
+@triton.jit
+def links_used(
+    words, links, ahead, back, total, gradient, used, lengths, last, T, L, TILE: tl.constexpr,
+):  # fmt: skip
+    """used[i, j] = gradient · Σₜ exp(ahead[t − 1, i] + links[i, j] + words[t, j] + back[t, j] − total), a tile of links a program."""
+    sentence = tl.program_id(0).to(tl.int64)
+    i = tl.program_id(1) * TILE + tl.arange(0, TILE)
+    j = tl.program_id(2) * TILE + tl.arange(0, TILE)
+    vertices, count = tl.load(last + sentence) + 1, tl.load(lengths + sentence)
+    there = (i < vertices)[:, None] & (j < vertices)[None, :]
+    place = sentence * L * L + i[:, None] * L + j[None, :]
+    link = tl.load(links + place, mask=there, other=float("-inf")) - tl.load(total + sentence)
+    uses = tl.zeros([TILE, TILE], tl.float32)
+    if tl.program_id(2) >= tl.program_id(1):  # links go forward
+        for t in range(1, count):
+            row = (sentence * T + t) * L
+            before = tl.load(ahead + row - L + i, mask=i < vertices, other=float("-inf"))
+            after = tl.load(back + row + j, mask=j < vertices, other=float("-inf"))
+            after += tl.load(words + row + j, mask=j < vertices, other=0.0)
+            uses += tl.exp(before[:, None] + link + after[None, :])
+    inside = (i < L)[:, None] & (j < L)[None, :]
+    tl.store(used + place, uses * tl.load(gradient + sentence), mask=inside)
+
+
+@triton.jit
+def trace_ways(scores, came_from, to_last, path, lengths, T, L, WIDTH: tl.constexpr):
+    """From where a path ends back to where it began; behind its end, `path` is as it was."""
+    sentence = tl.program_id(0).to(tl.int64)
+    count = tl.load(lengths + sentence)
+    rows = sentence * T * L
+    j = tl.arange(0, WIDTH)
+    ends = tl.load(scores + rows + (count - 1) * L + j, mask=j < L, other=float("-inf"))
+    ends += tl.load(to_last + sentence * L + j, mask=j < L, other=0.0)
+    here = tl.argmax(ends, 0)
+    for step in range(count):
+        t = count - 1 - step
+        tl.store(path + sentence * T + t, here.to(tl.int64))
+        here = tl.load(came_from + rows + t * L + here)

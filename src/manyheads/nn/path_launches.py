@@ -1,0 +1,70 @@
+"""Sums and bests over paths on a GPU: what paths.py computes word by word, by a few kernels (path_kernels.py).
+
+B sentences · T words · L vertices
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from manyheads.nn.kernels import kernels
+
+__all__ = ["best_ways", "count_uses", "sum_ahead", "trace_back"]
+
+TILE = 32
+"""Vertices on a side of what is looked at together."""
+
+
+def sum_ahead(
+    words: Float[Tensor, "B T L"], links: Float[Tensor, "B L L"], lengths: Int[Tensor, " B"], last: Int[Tensor, " B"]
+) -> Float[Tensor, "B T L"]:
+    return ahead_of(words, links, lengths, last, None)
+
+
+def best_ways(
+    words: Float[Tensor, "B T L"], links: Float[Tensor, "B L L"], last: Int[Tensor, " B"]
+) -> tuple[Float[Tensor, "B T L"], Int[Tensor, "B T L"]]:
+    came_from = torch.zeros(words.shape, dtype=torch.int32, device=words.device)
+    all_words = torch.full_like(last, words.shape[1])
+    return ahead_of(words, links, all_words, last, came_from), came_from
+
+
+def ahead_of(
+    words: Float[Tensor, "B T L"], links: Float[Tensor, "B L L"], lengths: Int[Tensor, " B"], last: Int[Tensor, " B"],
+    came_from: Int[Tensor, "B T L"] | None,
+) -> Float[Tensor, "B T L"]:  # fmt: skip
+    words, links = words.float().contiguous(), links.float().contiguous()
+    sentences, steps, vertices = words.shape
+    ahead = torch.full_like(words, -torch.inf)
+    best = came_from is not None
+    kernels("path").ways_ahead[sentences,](
+        words, links, ahead, came_from if best else lengths, lengths, last, steps, vertices, BEST=best, TILE=TILE
+    )
+    return ahead
+
+
+def count_uses(
+    words: Float[Tensor, "B T L"], links: Float[Tensor, "B L L"], lengths: Int[Tensor, " B"], last: Int[Tensor, " B"],
+    ahead: Float[Tensor, "B T L"], total: Float[Tensor, " B"], gradient: Float[Tensor, " B"],
+) -> tuple[Float[Tensor, "B T L"], Float[Tensor, "B L L"]]:  # fmt: skip
+    words, links, gradient = (x.float().contiguous() for x in (words, links, gradient))
+    sentences, steps, vertices = words.shape
+    back = torch.full_like(words, -torch.inf)
+    kernels("path").ways_back[sentences,](words, links, back, lengths, last, steps, vertices, TILE=TILE)
+    of_links, tiles = torch.empty_like(links), -(-vertices // TILE)
+    kernels("path").links_used[sentences, tiles, tiles](
+        words, links, ahead, back, total, gradient, of_links, lengths, last, steps, vertices, TILE=TILE
+    )
+    return (ahead + back - total[:, None, None]).exp() * gradient[:, None, None], of_links
+
+
+def trace_back(
+    scores: Float[Tensor, "B T L"], came_from: Int[Tensor, "B T L"], to_last: Float[Tensor, "B L"],
+    lengths: Int[Tensor, " B"], path: Int[Tensor, "B T"],
+) -> Int[Tensor, "B T"]:  # fmt: skip
+    sentences, steps, vertices = scores.shape
+    width = 1 << (vertices - 1).bit_length()
+    kernels("path").trace_ways[sentences,](
+        scores, came_from, to_last.float().contiguous(), path, lengths, steps, vertices, WIDTH=width
+    )
+    return path
