@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -180,14 +181,32 @@ def test_the_loss_of_a_graph_is_that_of_all_paths():
 def test_a_glance_shows_words_of_the_target_on_its_best_path():
     model, (batch, vertices) = model_that("graph"), graph_batch()
     lengths = torch.tensor([len(target) for target in TARGETS])
-    shown = GraphLoss(1.0).shown(model, batch, lengths)
+    looked = model(*batch.inputs)
+    shown = GraphLoss(1.0).shown(batch, lengths, *looked)
     for row, (target, count) in enumerate(zip(TARGETS, vertices, strict=True)):
         inner = [word for word in shown[row].tolist() if word not in (MASK, PADDING)]
         assert inner, "an untrained model gets something wrong"
         it = iter(target)
         assert all(word in it for word in inner), "in the order of the target"
         assert shown[row, 0] == shown[row, count - 1] == MASK
-    assert torch.equal(GraphLoss(0.0).shown(model, batch, lengths), batch.target)
+    assert torch.equal(GraphLoss(0.0).shown(batch, lengths, *looked), batch.target)
+
+
+def test_what_was_shown_is_read_in_the_second_look():
+    model, (batch, _) = model_that("graph"), graph_batch()
+    lengths = torch.tensor([len(target) for target in TARGETS])
+    torch.manual_seed(3)
+    found = GraphLoss(0.5)(model, batch)
+    found.backward()
+    torch.manual_seed(3)
+    shown = GraphLoss(0.5).shown(batch, lengths, *model(*batch.inputs))
+    assert not torch.equal(shown, batch.target)
+    wanted = GraphLoss(0.0)(model, replace(batch, target=shown))
+    assert found.item() == pytest.approx(wanted.item())
+    ours = [weight.grad for weight in model.parameters()]
+    theirs = torch.autograd.grad(wanted, list(model.parameters()), allow_unused=True)
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other)
 
 
 # ── runs ────────────────────────────────────────────────────────────────────────────────────────────────────────────

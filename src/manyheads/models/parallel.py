@@ -13,6 +13,7 @@ B sentences · S source tokens · T places · L vertices · D width · W words o
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -24,6 +25,9 @@ from manyheads.models.transformer import PADDING, Transformer, check_vocabulary
 from manyheads.nn import DecoderCache, Layout, Memory, Packed, Padded
 
 __all__ = ["LengthPredictor", "Links", "ParallelTransformer", "as_difference", "lengths_of", "likely_lengths"]
+
+Glance = Callable[[Float[Tensor, "*target W"], Float[Tensor, "..."] | None], Int[Tensor, "*target"]]
+"""From logits and links to what is read then."""
 
 
 class ParallelTransformer(Transformer):
@@ -42,10 +46,16 @@ class ParallelTransformer(Transformer):
 
     def forward(  # type: ignore[override]
         self, source: Int[Tensor, "*source"], target: Int[Tensor, "*target"],
-        source_layout: Layout | None = None, target_layout: Layout | None = None,
+        source_layout: Layout | None = None, target_layout: Layout | None = None, glance: Glance | None = None,
     ) -> tuple[Float[Tensor, "*target W"], Float[Tensor, "..."] | None]:  # fmt: skip
-        """Logits of the word in every place; and how likely lengths are, or links."""
-        states, more = self.read(source, target, source_layout, target_layout)
+        """Logits of the word in every place; and how likely lengths are, or links. After a first look, which nothing is learnt from, `glance` may
+        say what is to be read instead."""
+        memory = self.encode(source, source_layout)
+        if glance is not None:
+            with torch.no_grad():
+                states, more = self.look(target, memory, target_layout)
+                target = glance(self.logits(states), more)
+        states, more = self.look(target, memory, target_layout)
         return self.logits(states), more
 
     def read(
@@ -53,7 +63,11 @@ class ParallelTransformer(Transformer):
         source_layout: Layout | None = None, target_layout: Layout | None = None,
     ) -> tuple[Float[Tensor, "*target D"], Float[Tensor, "..."] | None]:  # fmt: skip
         """The same, with the states that logits are made of."""
-        memory = self.encode(source, source_layout)
+        return self.look(target, self.encode(source, source_layout), target_layout)
+
+    def look(
+        self, target: Int[Tensor, "*target"], memory: Memory, target_layout: Layout | None = None
+    ) -> tuple[Float[Tensor, "*target D"], Float[Tensor, "..."] | None]:
         target_layout = target_layout or Padded.like(target, keep=target != PADDING)
         states = self.states(target, memory, target_layout)
         if self.length is not None:

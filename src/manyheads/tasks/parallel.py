@@ -7,6 +7,7 @@ B pairs · S source tokens · T places, or target tokens · L vertices · W word
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -211,16 +212,20 @@ class GraphLoss:
 
     def __call__(self, model: nn.Module, batch: PairBatch) -> Float[Tensor, ""]:
         lengths = (batch.labels != PADDING).sum(1)
-        if self.glance:
-            batch = replace(batch, target=self.shown(model, batch, lengths))
-        logits, links = model(*batch.inputs)
+        glance = partial(self.shown, batch, lengths) if self.glance else None
+        logits, links = model(*batch.inputs, glance)
         words = words_at(logits, batch.labels)
         log_p = log_likelihood(words, links, lengths.clamp(min=1), last_vertex(batch))
         return -log_p.masked_fill(lengths == 0, 0).sum()
 
-    @torch.no_grad()
-    def shown(self, model: nn.Module, batch: PairBatch, lengths: Int[Tensor, " B"]) -> Int[Tensor, "B L"]:
-        logits, links = model(*batch.inputs)
+    def shown(
+        self,
+        batch: PairBatch,
+        lengths: Int[Tensor, " B"],
+        logits: Float[Tensor, "B L W"],
+        links: Float[Tensor, "B L L"] | None,
+    ) -> Int[Tensor, "B L"]:
+        assert links is not None
         path = best_path(words_at(logits, batch.labels), links, lengths.clamp(min=1), last_vertex(batch))
         there = batch.labels != PADDING
         wrong = (logits.argmax(-1).gather(1, path) != batch.labels) & there
