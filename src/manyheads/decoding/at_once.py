@@ -24,12 +24,46 @@ from manyheads.sections import between
 from manyheads.settings import RefineConfig
 from manyheads.text.tokenizer import BEGIN, END, PADDING
 
-__all__ = ["AtOnce", "write_at_once"]
+__all__ = ["AtOnce", "Graph", "Lengths", "banned", "write_at_once"]
 
 SPECIAL = (PADDING, BEGIN)
 LONGEST = 1 << 20
 """Words that may be wished for: more than there ever are."""
-Seen = Callable[[Filled], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Lengths:
+    """The lengths that are tried, and how likely the model held each of them; where it was told how long a translation is, the
+    likelihood is that of the length that it would have taken itself."""
+
+    tokens: Int[Tensor, "B K"]
+    log_probability: Float[Tensor, "B K"]
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """What a graph says, and how it was read.
+
+    words             that the vertices like best; the first and the last vertex say nothing
+    log_probability   of each of these
+    links             log P that a path goes on from a vertex (a row) to another
+    last              the last vertex
+    by_length         log P of the best path of every number of words, from 1 on
+    path              the vertices of the one that was taken; behind its end, the last vertex
+    lengths           words that it has
+    """
+
+    words: Int[Tensor, "B L"]
+    log_probability: Float[Tensor, "B L"]
+    links: Float[Tensor, "B L L"]
+    last: Int[Tensor, " B"]
+    by_length: Float[Tensor, "B T"]
+    path: Int[Tensor, "B T"]
+    lengths: Int[Tensor, " B"]
+
+
+Seen = Callable[[Filled | Lengths | Graph], None]
+"""Is shown the lengths that are tried, what stands after every iteration, or the graph that is read."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +108,13 @@ class AtOnce(RefineConfig):
 def write_at_once(
     model: ParallelTransformer, source: Int[Tensor, "B S"], how: AtOnce, longest: int, seen: Seen = lambda _: None
 ) -> list[list[Hypothesis]]:
-    """Of every source its hypotheses, the best first."""
+    """Of every source its hypotheses, the best first. `seen` is shown what happens on the way."""
     return WRITERS[model.config.writes](model, model.encode(source), how, longest, seen)  # type: ignore[attr-defined]
+
+
+def banned(model: ParallelTransformer) -> tuple[int, ...]:
+    """Ids that are never written: an end only where it is what a translation is cut at."""
+    return SPECIAL if model.config.writes == "end" else (*SPECIAL, END)  # type: ignore[attr-defined]
 
 
 def write_masked(
@@ -85,10 +124,11 @@ def write_masked(
     source = lengths_of(memory.layout)
     lengths, likely = likely_lengths(model.length(memory), source, 1 if how.wishes else how.lengths, longest)
     lengths = how.wished(lengths, longest)
+    seen(Lengths(lengths, likely))
     sentences, tried = lengths.shape
     cache = model.start(memory)
     cache.select(torch.arange(sentences, device=lengths.device).repeat_interleave(tried))
-    filled = fill_in(model, cache, lengths.flatten(), how.iterations, (*SPECIAL, END), seen)
+    filled = fill_in(model, cache, lengths.flatten(), how.iterations, banned(model), seen)
     sums = filled.log_probability.sum(-1).unflatten(0, (sentences, tried))
     words = filled.words.unflatten(0, (sentences, tried)).tolist()
     return [
@@ -109,7 +149,7 @@ def write_to_the_end(
     model: ParallelTransformer, memory: Memory, how: AtOnce, longest: int, seen: Seen
 ) -> list[list[Hypothesis]]:
     places = places_for(lengths_of(memory.layout), model.config.places, longest - 1) + 1  # type: ignore[attr-defined]
-    filled = fill_in(model, model.start(memory), places, how.iterations, SPECIAL, seen)
+    filled = fill_in(model, model.start(memory), places, how.iterations, banned(model), seen)
     rows = zip(filled.words.tolist(), filled.log_probability.tolist(), places.tolist(), strict=True)
     return [[cut_at_end(ids[:count], log_p)] for ids, log_p, count in rows]
 
@@ -134,13 +174,14 @@ def read_graph(
     last = places_for(lengths_of(memory.layout), model.config.places, longest - 2) + 1  # type: ignore[attr-defined]
     states = graph_states(model, memory, last)
     logits = model.logits(states).float()
-    logits[..., [*SPECIAL, END]] = -torch.inf
+    logits[..., list(banned(model))] = -torch.inf
     says, words = logits.log_softmax(-1).max(-1)
     links = model.link(states, last)
     scores, came_from = best_ways(says[:, None].expand(-1, int(last.max()) - 1, -1), links)
     by_length = (scores + into(links, last)[:, None]).amax(-1)  # of the best path of every number of words
     wished, lengths = best_lengths(by_length, how)
     path = trace_back(scores, came_from, into(links, last), lengths, last)
+    seen(Graph(words, says, links, last, by_length, path, lengths))
     found = by_length.gather(1, lengths[:, None] - 1)[:, 0]
     rows = zip(
         words.gather(1, path).tolist(), lengths.tolist(), found.tolist(), (wished == lengths).tolist(), strict=True

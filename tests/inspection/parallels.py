@@ -1,0 +1,25 @@
+"""Models that write all tokens at once, one of each way, with weights drawn at random."""
+
+import torch
+
+from manyheads import load_recipe
+from manyheads.decoding.parallel_translator import ParallelTranslator
+from manyheads.models.parallel import ParallelTransformer
+from manyheads.text.vocabulary import Vocabulary, train_tokenizer
+
+TEXT = "Ein kleiner Hund schläft unter dem Tisch."
+WAYS = ("mask", "end", "graph")
+LINES = [TEXT, "Der Hund schläft.", "A little dog sleeps under the table.", "Ein <b>Tisch</b> und ein Hund."] * 3
+
+
+def make_parallel(writes, seed=0, scale=1.7, **options):
+    """Weights are larger than a model begins with: so it is surer of some words than of others, and changes its mind."""
+    small = {"model.width": 32, "model.layers": 2, "model.heads": 4, "model.feedforward": 48, "data.vocabulary": 320}
+    recipe = load_recipe(f"parallel/{writes}", {**small, "model.places": 1.5, **options})
+    vocabulary = Vocabulary(train_tokenizer("bpe", LINES, 320))
+    torch.manual_seed(seed)
+    model = ParallelTransformer(recipe.parallel, vocabulary.sizes).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(scale)
+    return ParallelTranslator(model, vocabulary, recipe)
