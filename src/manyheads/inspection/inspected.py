@@ -140,7 +140,7 @@ class Inspected:
     def save(self, path: str | Path, **how: Any) -> Path:
         """Write it as what the name ends in: .html, .svg, .png or .json.
 
-        Of an SVG or PNG it is said what is drawn: view ("matrix", "map", "lines", "heads"), kind, layer, head, pieces. Of a page, which
+        Of an SVG or PNG it is said what is drawn: view ("matrix", "map", "lines", "heads", "iterations"), kind, layer, head, pieces. Of a page, which
         attributions it has: attribution=["leave-one-out", …]; by default those that are computed quickly.
         """
         from manyheads.inspection.saving import save

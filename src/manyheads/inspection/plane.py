@@ -17,7 +17,7 @@ from manyheads.inspection.inspected import Inspected
 from manyheads.inspection.sides import Piece, Side
 from manyheads.report.markup import visible
 
-__all__ = ["NAMES", "Plane", "choose_plane", "merged"]
+__all__ = ["NAMES", "Plane", "choose_plane", "label", "merged"]
 
 
 NAMES = {"encoder": "encoder", "decoder": "decoder, to itself", "cross": "decoder, to the source"}
