@@ -135,14 +135,15 @@ def test_what_stands_behind_the_end_is_cut_and_said_to_be():
 
 def test_a_model_of_ends_says_where_it_was_cut(translators):
     """The end is made a little likelier than what the model likes to write most."""
-    translator = make_parallel("end")
+    translator = make_parallel("end", **{"model.tie": "none"})
     likes = inspect(translator, TEXT, iterations=3).taken.iterations[-1].ids[-1]
     with torch.no_grad():
-        translator.model.words.weight[END] = translator.model.words.weight[likes] * 1.1
+        translator.model.head.weight[END] = translator.model.head.weight[likes] * 1.1
     inspection = inspect(translator, TEXT, iterations=3)
     ids = inspection.taken.iterations[-1].ids
     assert inspection.taken.cut == (ids.index(END) if END in ids else None)
     assert END in ids
+    assert len(inspection.target.text) < len(translator.vocabulary.target.decode([i for i in ids if i != END]))
     assert inspection.translation == translator.vocabulary.target.decode(ids[: ids.index(END)])
     assert len(inspection.target.pieces) == inspection.taken.length
 

@@ -131,7 +131,7 @@ def draw_cell(
     gap = 0.025
     box = FancyBboxPatch(
         (x + gap, y + gap), width - 2 * gap, ROW - 2 * gap, boxstyle="round,pad=0,rounding_size=0.05",
-        facecolor=ramp(0.85 * sure) if written else ramp(0.28 * sure), alpha=0.35 if gone else 1,
+        facecolor=ramp(0.85 * sure) if written else ramp(0.16 * sure), alpha=0.35 if gone else 1,
         edgecolor=(MARK if one.changed[place] else INK) if written else "none", linewidth=0.8 if written else 0, clip_on=False,
     )  # fmt: skip
     axes.add_patch(box)
