@@ -137,7 +137,7 @@ def test_another_length_can_be_looked_at(show, inspected):
     for label, one in zip(labels, sorted(tries, key=lambda one: one.length), strict=True):
         assert f"{one.length} places" in label
         assert label.startswith("●") == one.taken
-        assert f"{one.score:.2f}".replace("-", "−") in label
+        assert f"{one.score:.3f}".replace("-", "−") in label
     other = max((one for one in tries if not one.taken), key=lambda one: one.length)
     page.page.locator("fieldset[aria-label='Lengths tried'] label").filter(has_text=f"{other.length} places").click()
     page.ready()

@@ -4,9 +4,10 @@ A cell is the darker, the surer the model was of its word when it wrote it. Word
 they say something else than before; those that were kept are faint.
 """
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from math import exp
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from manyheads.errors import OptionError
 from manyheads.inspection.atonce import WrittenAtOnce
@@ -16,6 +17,7 @@ from manyheads.inspection.iterationlines import minus
 from manyheads.inspection.iterations import Attempt, Iteration
 from manyheads.inspection.plane import label
 from manyheads.inspection.vertices import ReadGraph
+from manyheads.report.markup import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,14 +25,16 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_at_once"]
 
-MARK = "#c8553d"
-ROW, MARGIN, HEAD = 0.34, 0.25, 0.62
-"""Inches: of a row, around all, above it."""
-NUMBERS = 1.15
+MARK, LINK = "#c8553d", "#1f5f8b"
+ROW, MARGIN = 0.34, 0.25
+"""Inches: of a row, around all."""
+TITLE, SMALL = (0.24, 0.092), (0.17, 0.064)
+"""Inches: a line and a letter of what stands above, large and small."""
+NUMBERS = 0.9
 """Inches for the names of rows."""
 WIDEST = 13.0
 LETTER, PADDING, NARROWEST, LONGEST_WORD = 0.088, 0.16, 0.36, 16
-DARK = 0.55
+DARK = 0.62
 """From this probability on, the ink is that of paper."""
 
 
@@ -60,18 +64,25 @@ def name_of(text: str) -> str:
     return short if len(short) <= LONGEST_WORD else f"{short[: LONGEST_WORD - 1]}…"
 
 
-def headline(found: WrittenAtOnce) -> str:
-    source, target = (label(text).replace("␣", " ") for text in (found.source.text, found.translation))
-    return f"{source}  →  {target}"
+def wrapped(text: str, width: float, letter: float) -> list[str]:
+    return textwrap.wrap(text, max(20, int((width - 2 * MARGIN) / letter)))
 
 
-def entitle(axes: "Axes", found: WrittenAtOnce, told: str, width: float) -> None:
-    room = int((width - 2 * MARGIN) / 0.095)
-    line = headline(found)
-    axes.text(
-        MARGIN, MARGIN, line if len(line) <= room else f"{line[: room - 1]}…", fontsize=11, color=INK, va="center"
-    )
-    axes.text(MARGIN, MARGIN + 0.26, told, fontsize=8, color=SOFT, va="center")
+def headlines(found: WrittenAtOnce, told: str, width: float) -> tuple[list[str], list[str], float]:
+    """What stands above, in lines, and how much room that takes."""
+    source, target = (visible(text) for text in (found.source.text, found.translation))
+    title, small = wrapped(f"{source} → {target}", width, TITLE[1]), wrapped(told, width, SMALL[1])
+    return title, small, MARGIN + TITLE[0] * len(title) + SMALL[0] * len(small) + 0.08
+
+
+def entitle(axes: "Axes", title: Sequence[str], small: Sequence[str]) -> None:
+    y = MARGIN
+    for line in title:
+        axes.text(MARGIN, y, line, fontsize=11, color=INK, va="center")
+        y += TITLE[0]
+    for line in small:
+        axes.text(MARGIN, y, line, fontsize=8, color=SOFT, va="center")
+        y += SMALL[0]
 
 
 # ── places ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -79,19 +90,16 @@ def entitle(axes: "Axes", found: WrittenAtOnce, told: str, width: float) -> None
 
 def draw_grid(figure: "Figure", found: WrittenAtOnce, attempt: Attempt, ramp: Any) -> None:
     widths = [width_of(attempt.iterations, place) for place in range(attempt.length)]
-    parts = list(blocks(widths))
-    rows = len(attempt.iterations)
+    parts, rows = list(blocks(widths)), len(attempt.iterations)
     width = max(6.5, 2 * MARGIN + NUMBERS + max(sum(widths[a:b]) for a, b in parts))
-    height = HEAD + MARGIN + len(parts) * (rows * ROW + 0.2)
-    axes = canvas(figure, width, height)
-    entitle(axes, found, told_of(found, attempt), width)
-    top = HEAD + 0.05
+    title, small, top = headlines(found, told_of(found, attempt), width)
+    axes = canvas(figure, width, top + len(parts) * (rows * ROW + 0.2) - 0.2 + MARGIN)
+    entitle(axes, title, small)
     for start, stop in parts:
         for n, one in enumerate(attempt.iterations):
-            y = top + n * ROW
+            x, y = MARGIN + NUMBERS, top + n * ROW
             name = f"{n + 1}" if start else f"iteration {n + 1}"
             axes.text(MARGIN, y + ROW / 2, name, fontsize=8, color=SOFT, va="center")
-            x = MARGIN + NUMBERS
             for place in range(start, stop):
                 draw_cell(axes, one, place, (x, y), widths[place], ramp, attempt.cut)
                 x += widths[place]
@@ -101,8 +109,10 @@ def draw_grid(figure: "Figure", found: WrittenAtOnce, attempt: Attempt, ramp: An
 def told_of(found: WrittenAtOnce, attempt: Attempt) -> str:
     others = [f"{one.length} ({minus(one.score)})" for one in found.tries if not one.taken]
     tried = f"; also tried, with their scores: {', '.join(others)}" if others else ""
-    framed = "framed: written in this iteration, in red what said something else before"
-    return f"{attempt.length} places, score {minus(attempt.score)}{tried}. Darker: surer; {framed}"
+    return (
+        f"{attempt.length} places, score {minus(attempt.score)}{tried}. The darker, the surer; framed: masked before, and written in this "
+        "iteration; in red what said something else before."
+    )
 
 
 def width_of(iterations: Sequence[Iteration], place: int) -> float:
@@ -132,10 +142,10 @@ def draw_cell(
     box = FancyBboxPatch(
         (x + gap, y + gap), width - 2 * gap, ROW - 2 * gap, boxstyle="round,pad=0,rounding_size=0.05",
         facecolor=ramp(0.85 * sure) if written else ramp(0.16 * sure), alpha=0.35 if gone else 1,
-        edgecolor=(MARK if one.changed[place] else INK) if written else "none", linewidth=0.8 if written else 0, clip_on=False,
+        edgecolor=(MARK if one.changed[place] else INK) if written else "none", linewidth=(1.5 if one.changed[place] else 0.8) if written else 0, clip_on=False,
     )  # fmt: skip
     axes.add_patch(box)
-    ink = SOFT if gone or not written else PAPER if 0.85 * sure > DARK else MARK if one.changed[place] else INK
+    ink = SOFT if gone or not written else PAPER if 0.85 * sure > DARK else INK
     weight = "bold" if one.changed[place] else "normal"
     axes.text(x + width / 2, y + ROW / 2, name_of(one.pieces[place]), fontsize=9, color=ink, weight=weight, ha="center", va="center_baseline")  # fmt: skip
 
@@ -148,36 +158,54 @@ FAINTEST = 0.05
 
 def draw_graph(figure: "Figure", found: WrittenAtOnce, graph: ReadGraph, ramp: Any) -> None:
     """Vertices from left to right: those of the path with their words, others as dots with small ones below."""
-    from matplotlib.patches import PathPatch
-    from matplotlib.path import Path
-
     path, last = set(graph.path), len(graph.vertices) - 1
     on_way = path | {0, last}
     widths = [0.34 + LETTER * len(name_of(one.text)) if n in on_way else 0.26 for n, one in enumerate(graph.vertices)]
     centres = [MARGIN + sum(widths[:n]) + width / 2 for n, width in enumerate(widths)]
     width = max(5.5, centres[-1] + widths[-1] / 2 + MARGIN)
     centres = [x + (width - centres[-1] - widths[-1] / 2 - MARGIN) / 2 for x in centres]  # in the middle
-    highest = min(2.4, 0.35 + 0.11 * (centres[-1] - centres[0]))
-    y, height = HEAD + highest + 0.1, HEAD + highest + 1.15
-    axes = canvas(figure, width, height)
-    best = next(one for one in graph.lengths if one.length == len(graph.path))
-    entitle(axes, found, f"{last + 1} vertices, a path through {len(graph.path)}: log P {minus(best.log_probability)}, score {minus(best.score)}", width)  # fmt: skip
     taken = set(graph.steps)
-    for n, vertex in enumerate(graph.vertices):
-        for link in vertex.links:
-            share, ours = exp(link.log_probability), (n, link.to) in taken
-            if share < FAINTEST and not ours:
-                continue
-            a, b = centres[n], centres[link.to]
-            rise = min(highest, 0.16 + 0.34 * (b - a)) * (1 if ours else 0.8)
-            foot = y - 0.15
-            way = Path([(a, foot), (a, foot - rise), (b, foot - rise), (b, foot)], [1, 4, 4, 4])
-            axes.add_patch(
-                PathPatch(way, facecolor="none", edgecolor=MARK if ours else "#1f5f8b", alpha=0.95 if ours else 0.12 + 0.5 * share,
-                          linewidth=1.8 if ours else 0.5 + 1.5 * share, clip_on=False, zorder=2 if ours else 1)
-            )  # fmt: skip
+    arcs = [
+        Arc((centres[n], centres[link.to]), exp(link.log_probability), (n, link.to) in taken)
+        for n, vertex in enumerate(graph.vertices)
+        for link in vertex.links
+        if exp(link.log_probability) >= FAINTEST or (n, link.to) in taken
+    ]
+    highest = 0.75 * max(arc.rise for arc in arcs)
+    best = next(one for one in graph.lengths if one.length == len(graph.path))
+    told = f"{last + 1} vertices, a path through {len(graph.path)}: log P {minus(best.log_probability)}, score {minus(best.score)}. In red the path."
+    title, small, top = headlines(found, told, width)
+    y = top + highest + 0.25
+    axes = canvas(figure, width, y + 1.05)
+    entitle(axes, title, small)
+    for arc in arcs:
+        draw_arc(axes, arc, y - 0.15)
     for n, (vertex, x) in enumerate(zip(graph.vertices, centres, strict=True)):
         draw_vertex(axes, found, n, (x, y), n in path, vertex.id is None, ramp)
+
+
+class Arc(NamedTuple):
+    """A link: where it begins and ends, how likely it is, and whether the path goes along it."""
+
+    ends: tuple[float, float]
+    share: float
+    taken: bool
+
+    @property
+    def rise(self) -> float:
+        return min(2.6, 0.16 + 0.34 * (self.ends[1] - self.ends[0]))
+
+
+def draw_arc(axes: "Axes", arc: Arc, foot: float) -> None:
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    (a, b), top = arc.ends, foot - arc.rise
+    axes.add_patch(
+        PathPatch(Path([(a, foot), (a, top), (b, top), (b, foot)], [1, 4, 4, 4]), facecolor="none", edgecolor=MARK if arc.taken else LINK,
+                  alpha=0.95 if arc.taken else 0.12 + 0.5 * arc.share, linewidth=1.8 if arc.taken else 0.5 + 1.5 * arc.share, clip_on=False,
+                  zorder=2 if arc.taken else 1)
+    )  # fmt: skip
 
 
 def draw_vertex(

@@ -13,7 +13,7 @@ import { clamp, exact, hundredths, percent } from "./numbers.js";
 import { textWidth } from "./ruler.js";
 import { makeTip } from "./tip.js";
 
-const [FOOT, SIGHT] = [66, 60]; // pixels below vertices, for the names of small ones; around what is scrolled to
+const SIGHT = 60; // pixels around what is scrolled to
 const GRAPH_NOTE =
   "Every vertex says the word that it likes best, tinted by how sure it is. An arc is a link to a later vertex, the stronger the likelier; "
   + "links below 2 % are left out. In red: the path, which is the translation.";
@@ -45,7 +45,7 @@ export function graphView(shared) {
 
   function showPath() {
     line.dir = direction(shared.header.target.text);
-    replace(line, graph.path.map((n, place) => h("bdi", { class: n === chosen() ? "new other" : "new" },
+    replace(line, graph.path.map((n, place) => h("bdi", { class: n === chosen() ? "other" : "" },
       graph.vertices[n].text.startsWith(" ") && place > 0 ? " " : "", ...spelt(graph.vertices[n].text))));
   }
 
@@ -55,7 +55,7 @@ export function graphView(shared) {
     const family = getComputedStyle(element).getPropertyValue("--serif");
     const scene = sceneOfGraph(graph, chosen(), mirrored, (text) => textWidth(text, `17px ${family}`));
     board.style.setProperty("width", `${scene.width}px`);
-    board.style.setProperty("height", `${scene.top + WORD_HIGH + FOOT}px`);
+    board.style.setProperty("height", `${scene.top + WORD_HIGH + footOf(scene)}px`);
     arcs.setAttribute("viewBox", `0 0 ${scene.width} ${scene.top}`);
     arcs.setAttribute("width", scene.width);
     arcs.setAttribute("height", scene.top);
@@ -70,6 +70,12 @@ export function graphView(shared) {
     rove(buttons, shownVertex());
     if (used) buttons[shownVertex()].focus();
     if (chosen() !== null) intoSight(scroll, buttons[chosen()], SIGHT);
+  }
+
+  // Room for the names of small vertices, which hang down.
+  function footOf({ places }) {
+    const names = graph.vertices.filter((_, n) => !places[n].large).map((vertex) => textWidth(vertexWord(vertex), "11px sans-serif"));
+    return names.length ? Math.max(...names) * 0.9 + 4 : 0;
   }
 
   function vertexButton(vertex, n, { places, top }) {

@@ -18,6 +18,11 @@ export function placeNow(shared) {
   return chosen !== null && chosen < one.length ? chosen : null;
 }
 
+// Three digits: lengths that were tried are often close.
+export function scoreText(score) {
+  return score.toFixed(3).replace("-", "−");
+}
+
 // The place that changed its mind most often: the first that is worth a look.
 export function restless({ iterations, length }) {
   const changes = [...Array(length).keys()].map((n) => iterations.filter((one) => one.changed[n]).length);

@@ -6,7 +6,7 @@ import { button, choice } from "./controls.js";
 import { active, h, intoSight, replace, replaceControls, rove } from "./dom.js";
 import { fact } from "./facts.js";
 import { graphView } from "./graph.js";
-import { attemptNow, cellTold, fateOf, iterationTable, leastSure, MASK_SIGN, nowMasked, placeNow, restless } from "./iterationfacts.js";
+import { attemptNow, cellTold, fateOf, iterationTable, leastSure, MASK_SIGN, nowMasked, placeNow, restless, scoreText } from "./iterationfacts.js";
 import { iterationsPicture } from "./iterationspicture.js";
 import { direction, spelt, visible } from "./letters.js";
 import { clamp, exact, hundredths, percent } from "./numbers.js";
@@ -67,8 +67,8 @@ function fillingView(shared) {
     const options = order.map((n) => {
       const one = header.tries[n];
       const chance = one.length_log_probability === null ? "" : `; probability of this length ${exact(Math.exp(one.length_log_probability))}`;
-      const title = `${visible(one.text)}${chance}; score ${hundredths(one.score)}${one.taken ? "; taken" : ""}`;
-      return [n, `${one.taken ? "● " : ""}${one.length} places, ${hundredths(one.score)}`, title];
+      const title = `${visible(one.text)}${chance}; score ${scoreText(one.score)}${one.taken ? "; taken" : ""}`;
+      return [n, `${one.taken ? "● " : ""}${one.length} places, ${scoreText(one.score)}`, title];
     });
     const choose = (n) => shared.choose({ attempt: header.tries[n].taken ? null : n, pass: null, place: null });
     const what = h("span", { class: "aside" }, "their scores; ● was taken");
@@ -121,7 +121,7 @@ function fillingView(shared) {
       pointermove: (event) => tip.show(event, h("b", {}, exact(sure)), h("bdi", {}, `‘${visible(one.pieces[n])}’`),
         h("small", {}, fateOf(attempt(), pass, n))),
     }, h("bdi", { class: "label" }, spelt(one.pieces[n], true)), h("span", { class: "rank" }, percent(sure)));
-    const share = one.written[n] ? sure : 0.2 * sure;
+    const share = one.written[n] ? sure : 0.12 * sure;
     made.style.setProperty("--tint", css(shared.colours.weight(0.9 * share)));
     made.style.setProperty("--on", shared.colours.onWeight(0.9 * share));
     return made;
@@ -133,7 +133,7 @@ function fillingView(shared) {
     replace(told,
       fact("places", `${one.length}`, chance === null ? "" : `probability of this length ${exact(Math.exp(chance))}`),
       fact("log-probability", hundredths(one.log_probability)),
-      fact("score", hundredths(one.score), one.taken && header.tries.length > 1 ? "the best: taken" : ""),
+      fact("score", scoreText(one.score), one.taken && header.tries.length > 1 ? "the best: taken" : ""),
       one.cut === null ? null : fact("cut", `at place ${one.cut + 1}`, "the first end"),
       fact("least sure now", leastSure(one.iterations[now() - 1])));
   }

@@ -2,9 +2,8 @@
 
 import { coloursFor, hex } from "./colour.js";
 import { s } from "./dom.js";
-import { attemptNow, cellTold, MASK_SIGN } from "./iterationfacts.js";
+import { attemptNow, cellTold, MASK_SIGN, scoreText } from "./iterationfacts.js";
 import { direction, shortened, visible } from "./letters.js";
-import { hundredths } from "./numbers.js";
 import { textWidth } from "./ruler.js";
 import { INK, sheet } from "./saving.js";
 
@@ -19,7 +18,7 @@ export function iterationsPicture(shared) {
   const rows = attempt.iterations.length;
   const across = Math.max(...parts.map((places) => places.reduce((sum, n) => sum + widths[n], 0)));
   const framed = `framed: ${MASK_SIGN} before, written in this iteration; red: it said something else`;
-  const caption = `${visible(shared.header.model.name || "model")}: ${attempt.length} places, score ${hundredths(attempt.score)}; darker: surer; ${framed}`;
+  const caption = `${visible(shared.header.model.name || "model")}: ${attempt.length} places, score ${scoreText(attempt.score)}; darker: surer; ${framed}`;
   const wide = Math.max(PASS_LEFT + across + 24, textWidth(caption, "11px sans-serif") * 1.1 + 32);
   const picture = sheet(Math.ceil(wide), parts.length * (rows * PASS_HIGH + 16) + 56, caption);
   const [colours, mirrored] = [coloursFor("light"), direction(attempt.text) === "rtl"];
@@ -53,7 +52,7 @@ function partsOf(widths) {
 
 function passCell(attempt, pass, n, [x, y, width], colours, text) {
   const one = attempt.iterations[pass];
-  const sure = 0.9 * Math.exp(one.log_probability[n]) * (one.written[n] ? 1 : 0.2);
+  const sure = 0.9 * Math.exp(one.log_probability[n]) * (one.written[n] ? 1 : 0.12);
   const frame = one.written[n] ? (one.changed[n] ? WARM : INK.ink) : "none";
   const ink = one.written[n] ? colours.onWeight(sure) : INK.soft;
   const gone = attempt.cut !== null && n >= attempt.cut ? 0.4 : 1;
