@@ -193,6 +193,29 @@ def test_what_is_written_right_to_left_stands_so(inspected, look, tmp_path):
     assert page.said.startswith("iteration 1, place 3:")
 
 
+def test_a_graph_that_is_written_right_to_left_stands_so(inspected, look, tmp_path):
+    bundle = page_of(inspected["graph"])
+    header = {**bundle.header, "target": {**bundle.header["target"], "text": "כלב ישן"}}
+    path = tmp_path / "rtl.html"
+    path.write_bytes(single_file(Bundle(header, bundle.planes)))
+    page = look("t=3", at=path)
+    left = [page.page.locator(".vertex").nth(n).bounding_box()["x"] for n in range(len(header["target"]["pieces"]))]
+    assert left == sorted(left, reverse=True)
+    page.page.locator(".vertex[tabindex='0']").focus()
+    page.page.keyboard.press("ArrowLeft")
+    page.ready()
+    assert page.said.startswith("vertex 4 of")
+
+
+def test_escape_lets_go(show):
+    page = show("mask", "t=2")
+    assert "place 3" in page.said
+    page.page.locator("[role=gridcell][tabindex='0']").focus()
+    page.page.keyboard.press("Escape")
+    page.ready()
+    assert "places were masked and written" in page.said
+
+
 # ── a graph ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

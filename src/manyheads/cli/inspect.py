@@ -89,8 +89,8 @@ def inspect(
         The same, for print.
     as_json
         All weights: schema, source, target, translation, score, attention{encoder, decoder, cross} as lists of
-        [layer][head][query][key], as far as a model has them, and with --data the report on heads. A single dash is
-        standard output.
+        [layer][head][query][key], as far as a model has them, and with --data the report on heads; of a model that writes all at once
+        also tries, every length and iteration, or the graph. A single dash is standard output.
     compare
         A second model for the page, side by side with the first: a run, a bundled model, or a checkpoint of a run
         (RUN/checkpoints/step-N).

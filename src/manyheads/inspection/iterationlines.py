@@ -116,7 +116,7 @@ def draw_graph(console: Console, found: WrittenAtOnce, graph: ReadGraph) -> None
     count = len(graph.vertices)
     console.print(Text(f"{count} vertices, a path through {len(graph.path)} of them", style="bold"))
     words = [label(graph.vertices[n].text).lstrip("␣") or "␣" for n in graph.path]
-    wide = min(LONGEST_WORD, max(map(cell_len, words)))
+    wide = max(len("word"), min(LONGEST_WORD, max(map(cell_len, words))))
     console.print(Text(f"vertex  {set_cell_size('word', wide)}  P(word)  P(link to it)  others", style="dim"))
     for (before, n), word in zip(graph.steps, words, strict=False):
         vertex = graph.vertices[n]
