@@ -2,16 +2,26 @@
 
 import torch
 
-from manyheads import load_recipe
+from manyheads import inspect, load_recipe
 from manyheads.decoding.parallel_translator import ParallelTranslator
 from manyheads.models.config import SPREAD
 from manyheads.models.parallel import ParallelTransformer
+from manyheads.text.tokenizer import END
 from manyheads.text.vocabulary import Vocabulary, train_tokenizer
 
 TEXT = "Ein kleiner Hund schläft unter dem Tisch."
 SINGLE_BYTES = 3 + 256
 WAYS = ("mask", "end", "graph")
 LINES = [TEXT, "Der Hund schläft.", "A little dog sleeps under the table.", "Ein <b>Tisch</b> und ein Hund."] * 3
+
+
+def make_ending():
+    """One that fills in places up to an end, for which the end is a little likelier than what it likes to write most."""
+    translator = make_parallel("end", **{"model.tie": "none"})
+    likes = inspect(translator, TEXT, iterations=3).taken.iterations[-1].ids[-1]
+    with torch.no_grad():
+        translator.model.head.weight[END] = translator.model.head.weight[likes] * 1.1
+    return translator
 
 
 def make_parallel(writes, seed=0, scale=1.7, **options):

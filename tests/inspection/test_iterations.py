@@ -8,7 +8,7 @@ from math import exp
 import numpy as np
 import pytest
 import torch
-from parallels import TEXT, WAYS, make_parallel
+from parallels import TEXT, WAYS, make_ending, make_parallel
 
 from manyheads import inspect
 from manyheads.decoding.at_once import banned, write_at_once
@@ -133,12 +133,8 @@ def test_what_stands_behind_the_end_is_cut_and_said_to_be():
     assert shown.pieces[1:] == side.pieces[1:]
 
 
-def test_a_model_of_ends_says_where_it_was_cut(translators):
-    """The end is made a little likelier than what the model likes to write most."""
-    translator = make_parallel("end", **{"model.tie": "none"})
-    likes = inspect(translator, TEXT, iterations=3).taken.iterations[-1].ids[-1]
-    with torch.no_grad():
-        translator.model.head.weight[END] = translator.model.head.weight[likes] * 1.1
+def test_a_model_of_ends_says_where_it_was_cut():
+    translator = make_ending()
     inspection = inspect(translator, TEXT, iterations=3)
     ids = inspection.taken.iterations[-1].ids
     assert inspection.taken.cut == (ids.index(END) if END in ids else None)
@@ -146,6 +142,9 @@ def test_a_model_of_ends_says_where_it_was_cut(translators):
     assert len(inspection.target.text) < len(translator.vocabulary.target.decode([i for i in ids if i != END]))
     assert inspection.translation == translator.vocabulary.target.decode(ids[: ids.index(END)])
     assert len(inspection.target.pieces) == inspection.taken.length
+    for one in inspection.taken.iterations:
+        assert one.cut == (one.ids.index(END) if END in one.ids else None)
+    assert any(one.cut is None for one in inspect(make_parallel("end"), TEXT).taken.iterations)
 
 
 # ── a graph ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -347,7 +346,7 @@ def test_json_has_all_of_it(found, writes, tmp_path):
     if writes != "graph":
         assert [one["taken"] for one in told["tries"]].count(True) == 1
         first = told["tries"][0]["iterations"][0]
-        assert set(first) == {"pieces", "ids", "log_probability", "written", "changed"}
+        assert set(first) == {"pieces", "ids", "log_probability", "written", "changed", "cut"}
 
 
 @pytest.mark.parametrize("writes", WAYS)

@@ -7,7 +7,7 @@ from math import exp
 import numpy as np
 import pytest
 from browser import Look, weights_in
-from parallels import TEXT, WAYS, make_parallel
+from parallels import TEXT, WAYS, make_ending, make_parallel
 
 from manyheads import inspect
 from manyheads.inspection.bundle import Bundle
@@ -93,9 +93,7 @@ def test_the_grid_is_what_happened(show, inspected, writes):
         assert ["new" in of for of in classes] == one.written
         assert ["kept" in of for of in classes] == [not written for written in one.written]
         assert ["other" in of for of in classes] == one.changed
-        assert ["gone" in of for of in classes] == [
-            taken.cut is not None and p >= taken.cut for p in range(taken.length)
-        ]
+        assert ["gone" in of for of in classes] == [one.cut is not None and p > one.cut for p in range(taken.length)]
         shares = cells.locator(".rank").all_inner_texts()
         for share, log_p in zip(shares, one.log_probability, strict=True):
             assert share == "<1 %" or abs(int(share.split()[0]) - 100 * exp(log_p)) <= 0.51
@@ -205,6 +203,19 @@ def test_a_graph_that_is_written_right_to_left_stands_so(inspected, look, tmp_pa
     page.page.keyboard.press("ArrowLeft")
     page.ready()
     assert page.said.startswith("vertex 4 of")
+
+
+def test_what_is_behind_the_first_end_is_faint(look, tmp_path):
+    found = inspect(make_ending(), TEXT, iterations=3)
+    page = look(at=found.save(tmp_path / "ending.html"))
+    rows = page.page.locator(".filled .row:has([role=gridcell])")
+    counts = [rows.nth(n).locator(".gone").count() for n in range(3)]
+    assert counts == [0 if one.cut is None else found.taken.length - 1 - one.cut for one in found.taken.iterations]
+    assert max(counts) > 0
+    assert f"at place {found.taken.cut + 1} the first end" in page.text(".iterations .facts")
+    for view in VIEWS:
+        page.go(f"v={view}")
+    assert page.go("v=pieces").page.locator(".special-tile").count() > found.taken.length - found.taken.cut
 
 
 def test_escape_lets_go(show):

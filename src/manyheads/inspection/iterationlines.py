@@ -14,7 +14,6 @@ from manyheads.inspection.atonce import MASK, WrittenAtOnce
 from manyheads.inspection.iterations import Attempt, Iteration
 from manyheads.inspection.plane import label
 from manyheads.inspection.vertices import ReadGraph
-from manyheads.text.tokenizer import END
 
 __all__ = ["draw_at_once"]
 
@@ -59,7 +58,7 @@ def draw_iterations(console: Console, attempt: Attempt) -> None:
         for head, one in zip(heads, iterations, strict=True):
             line = Text().append(set_cell_size(head, NUMBER if start else left), "dim")
             for place in range(start, stop):
-                line.append(set_cell_size(shown(one, place), widths[place] + 1), style_of(one, place, attempt.cut))
+                line.append(set_cell_size(shown(one, place), widths[place] + 1), style_of(one, place))
             console.print(line, no_wrap=True, crop=True)
     console.print(Text(LEGEND + cut_legend(attempt), style="dim"))
 
@@ -80,8 +79,8 @@ def shown(one: Iteration, place: int) -> str:
     return f"{MASK if one.written[place] else ' '}{short}{CHANGED if one.changed[place] else ''}"
 
 
-def style_of(one: Iteration, place: int, cut: int | None) -> str:
-    if cut is not None and place >= cut:
+def style_of(one: Iteration, place: int) -> str:
+    if one.cut is not None and place > one.cut:
         return "dim"
     if one.changed[place]:
         return "bold red"
@@ -89,8 +88,6 @@ def style_of(one: Iteration, place: int, cut: int | None) -> str:
 
 
 def cut_legend(attempt: Attempt) -> str:
-    if END not in attempt.iterations[-1].ids:
-        return ""
     return f"; cut at place {attempt.cut + 1}, the first end" if attempt.cut is not None else ""
 
 

@@ -101,7 +101,7 @@ def draw_grid(figure: "Figure", found: WrittenAtOnce, attempt: Attempt, ramp: An
             name = f"{n + 1}" if start else f"iteration {n + 1}"
             axes.text(MARGIN, y + ROW / 2, name, fontsize=8, color=SOFT, va="center")
             for place in range(start, stop):
-                draw_cell(axes, one, place, (x, y), widths[place], ramp, attempt.cut)
+                draw_cell(axes, one, place, (x, y), widths[place], ramp)
                 x += widths[place]
         top += rows * ROW + 0.2
 
@@ -130,14 +130,12 @@ def blocks(widths: Sequence[float]) -> Iterator[tuple[int, int]]:
     yield start, len(widths)
 
 
-def draw_cell(
-    axes: "Axes", one: Iteration, place: int, at: tuple[float, float], width: float, ramp: Any, cut: int | None
-) -> None:
+def draw_cell(axes: "Axes", one: Iteration, place: int, at: tuple[float, float], width: float, ramp: Any) -> None:
     """Unclipped, as all pictures are."""
     from matplotlib.patches import FancyBboxPatch
 
     (x, y), sure, written = at, exp(one.log_probability[place]), one.written[place]
-    gone = cut is not None and place >= cut
+    gone = one.cut is not None and place > one.cut
     gap = 0.025
     box = FancyBboxPatch(
         (x + gap, y + gap), width - 2 * gap, ROW - 2 * gap, boxstyle="round,pad=0,rounding_size=0.05",

@@ -16,7 +16,7 @@ from manyheads.decoding.at_once import Lengths
 from manyheads.decoding.hypothesis import Hypothesis
 from manyheads.decoding.mask_predict import Filled
 from manyheads.inspection.sides import name_pieces
-from manyheads.text.tokenizer import Tokenizer
+from manyheads.text.tokenizer import END, Tokenizer
 
 __all__ = ["Attempt", "Iteration", "read_attempts"]
 
@@ -29,6 +29,7 @@ class Iteration:
     log_probability   of each, when it was written
     written           was the place masked, and written in this iteration? Others were read as they stood, and stay
     changed           did it say something else before it was masked? In the first iteration nothing did
+    cut               the place of the first end, behind which nothing counts; None where there is none
     """
 
     pieces: list[str]
@@ -36,6 +37,7 @@ class Iteration:
     log_probability: list[float]
     written: list[bool]
     changed: list[bool]
+    cut: int | None
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,6 @@ class Attempt:
     length                   places
     length_log_probability   how likely the model held this length; None where none is predicted, or another was wished for
     log_probability, score   of what was written; the best score is taken
-    cut                      the place of the first end, which this and all behind it is cut off at; None where there is none
     """
 
     length: int
@@ -54,8 +55,12 @@ class Attempt:
     log_probability: float
     score: float
     taken: bool
-    cut: int | None
     iterations: list[Iteration]
+
+    @property
+    def cut(self) -> int | None:
+        """The place of the first end, which it and all behind it is cut off at; None where there is none."""
+        return self.iterations[-1].cut
 
     def read(self, iteration: int) -> list[int | None]:
         """The ids that an iteration has read, counted from 0; None where a place was masked."""
@@ -81,7 +86,6 @@ def read_attempts(
             continue
         one = hypotheses[length]
         iterations = list(read_iterations(tokenizer, steps, row, length))
-        cut = len(one.ids) if tried is None and one.finished else None
         attempts.append(
             Attempt(
                 length=length,
@@ -90,7 +94,6 @@ def read_attempts(
                 log_probability=one.log_probability,
                 score=one.score,
                 taken=one is found[0],
-                cut=cut,
                 iterations=iterations,
             )
         )
@@ -107,5 +110,6 @@ def read_iterations(tokenizer: Tokenizer, steps: Sequence[Filled], row: int, len
         if any(written):
             before = found[-1].ids if found else ids
             changed = [now != then for now, then in zip(ids, before, strict=True)]
-            found.append(Iteration(name_pieces(tokenizer, ids), ids, log_p, written, changed))
+            cut = ids.index(END) if END in ids else None
+            found.append(Iteration(name_pieces(tokenizer, ids), ids, log_p, written, changed, cut))
     return found

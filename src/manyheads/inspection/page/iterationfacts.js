@@ -2,7 +2,7 @@
 
 import { visible } from "./letters.js";
 import { exact } from "./numbers.js";
-import { takenTry } from "./rows.js";
+import { cutOf, takenTry } from "./rows.js";
 
 export const MASK_SIGN = "▢";
 
@@ -34,6 +34,11 @@ export function leastSure(one) {
   return `‘${visible(one.pieces[one.log_probability.indexOf(least)])}’ ${exact(Math.exp(least))}`;
 }
 
+// Behind the first end nothing counts.
+export function isGone({ cut }, n) {
+  return cut !== null && n > cut;
+}
+
 export function nowMasked({ written }) {
   return `${written.filter(Boolean).length} of ${written.length} places were masked and written`;
 }
@@ -50,7 +55,7 @@ export function fateOf({ iterations }, pass, n) {
 
 export function cellTold(attempt, pass, n) {
   const one = attempt.iterations[pass];
-  const gone = attempt.cut !== null && n >= attempt.cut ? "; behind the cut" : "";
+  const gone = isGone(one, n) ? "; behind the first end, and cut off" : "";
   const said = `‘${visible(one.pieces[n])}’ ${exact(Math.exp(one.log_probability[n]))}`;
   return `iteration ${pass + 1}, place ${n + 1}: ${said}, ${fateOf(attempt, pass, n)}${gone}`;
 }
@@ -74,6 +79,6 @@ export function iterationForm(shared) {
   const rows = attempt.iterations.map((one, pass) => [`${pass + 1}`, leastSure(one), ...one.pieces.map((_, n) => told(one, n))]);
   const columns = ["iteration", "least sure", ...[...Array(attempt.length).keys()].map((n) => `place ${n + 1}`)];
   const tried = shared.header.tries.length > 1 ? `; ${shared.header.tries.length} lengths were tried` : "";
-  const cut = attempt.cut === null ? "" : `; cut at place ${attempt.cut + 1}, the first end`;
+  const cut = cutOf(attempt) === null ? "" : `; cut at place ${cutOf(attempt) + 1}, the first end`;
   return { caption: `What stood in each of ${attempt.length} places after every iteration, and how sure the model was${cut}${tried}`, columns, rows };
 }

@@ -6,11 +6,12 @@ import { button, choice } from "./controls.js";
 import { active, h, intoSight, replace, replaceControls, rove } from "./dom.js";
 import { fact } from "./facts.js";
 import { graphView } from "./graph.js";
-import { attemptNow, cellTold, fateOf, iterationTable, leastSure, MASK_SIGN, nowMasked, placeNow, restless, scoreText } from "./iterationfacts.js";
+import { attemptNow, cellTold, fateOf, isGone, iterationTable, leastSure, MASK_SIGN, nowMasked, placeNow, restless, scoreText } from "./iterationfacts.js";
 import { iterationsPicture } from "./iterationspicture.js";
 import { direction, spelt, visible } from "./letters.js";
 import { clamp, exact, hundredths, percent } from "./numbers.js";
 import { makePlayer } from "./player.js";
+import { cutOf } from "./rows.js";
 import { makeTip } from "./tip.js";
 
 const NAMES_ROOM = 120; // pixels that the names of rows take, which stay where they are
@@ -78,10 +79,10 @@ function fillingView(shared) {
 
   // As texts: what this iteration read, masks and all, and what stands after it.
   function showLine() {
-    const [{ cut }, one] = [attempt(), attempt().iterations[now() - 1]];
+    const one = attempt().iterations[now() - 1];
     read.dir = line.dir = direction(attempt().text);
     const apart = (text, n, shown) => [text.startsWith(" ") && n > 0 ? " " : null, shown];
-    const kindOf = (n) => `${one.written[n] ? "new" : "kept"}${one.changed[n] ? " other" : ""}${cut !== null && n >= cut ? " gone" : ""}`;
+    const kindOf = (n) => `${one.written[n] ? "new" : "kept"}${one.changed[n] ? " other" : ""}${isGone(one, n) ? " gone" : ""}`;
     replace(read, one.pieces.flatMap((text, n) => apart(one.written[n] ? " " : text, n, one.written[n]
       ? h("span", { class: "hole" }, MASK_SIGN) : h("bdi", { class: "kept" }, spelt(text)))));
     replace(line, one.pieces.flatMap((text, n) => apart(text, n, h("bdi", { class: kindOf(n) }, spelt(text)))));
@@ -112,8 +113,7 @@ function fillingView(shared) {
 
   function cellOf(one, pass, n, chosen) {
     const sure = Math.exp(one.log_probability[n]);
-    const { cut } = attempt();
-    const kinds = [one.written[n] ? "new" : "kept", one.changed[n] ? "other" : "", cut !== null && n >= cut ? "gone" : ""];
+    const kinds = [one.written[n] ? "new" : "kept", one.changed[n] ? "other" : "", isGone(one, n) ? "gone" : ""];
     const made = h("button", {
       type: "button", role: "gridcell", class: `filled-cell ${kinds.filter(Boolean).join(" ")}`,
       "aria-label": cellTold(attempt(), pass, n), "aria-pressed": String(pass === chosen.pass && n === place()),
@@ -134,7 +134,7 @@ function fillingView(shared) {
       fact("places", `${one.length}`, chance === null ? "" : `probability of this length ${exact(Math.exp(chance))}`),
       fact("log-probability", hundredths(one.log_probability)),
       fact("score", scoreText(one.score), one.taken && header.tries.length > 1 ? "the best: taken" : ""),
-      one.cut === null ? null : fact("cut", `at place ${one.cut + 1}`, "the first end"),
+      cutOf(one) === null ? null : fact("cut", `at place ${cutOf(one) + 1}`, "the first end"),
       fact("least sure now", leastSure(one.iterations[now() - 1])));
   }
 

@@ -2,7 +2,7 @@
 
 import { coloursFor, hex } from "./colour.js";
 import { s } from "./dom.js";
-import { attemptNow, cellTold, MASK_SIGN, scoreText } from "./iterationfacts.js";
+import { attemptNow, cellTold, isGone, MASK_SIGN, scoreText } from "./iterationfacts.js";
 import { direction, shortened, visible } from "./letters.js";
 import { textWidth } from "./ruler.js";
 import { INK, sheet } from "./saving.js";
@@ -55,7 +55,7 @@ function passCell(attempt, pass, n, [x, y, width], colours, text) {
   const sure = 0.9 * Math.exp(one.log_probability[n]) * (one.written[n] ? 1 : 0.12);
   const frame = one.written[n] ? (one.changed[n] ? WARM : INK.ink) : "none";
   const ink = one.written[n] ? colours.onWeight(sure) : INK.soft;
-  const gone = attempt.cut !== null && n >= attempt.cut ? 0.4 : 1;
+  const gone = isGone(one, n) ? 0.4 : 1;
   return s("g", { transform: `translate(${x.toFixed(1)},${y})`, opacity: gone },
     s("rect", { x: 1.5, y: 1.5, width: (width - 3).toFixed(1), height: PASS_HIGH - 3, rx: 4, fill: hex(colours.weight(sure)), stroke: frame, "stroke-width": one.changed[n] ? 1.6 : 1 },
       s("title", {}, cellTold(attempt, pass, n))),

@@ -22,6 +22,11 @@ export function takenTry(header) {
   return header.tries.find((one) => one.taken);
 }
 
+// The place of the first end, which it was cut at; null where there is none.
+export function cutOf({ iterations }) {
+  return iterations[iterations.length - 1].cut;
+}
+
 function shownPass(header) {
   return takenTry(header).iterations[header.iteration - 1];
 }
@@ -41,8 +46,8 @@ export function sureOf(header, piece) {
 export function countOfWritten(header) {
   if (!isAtOnce(header)) return header.steps.length;
   if (header.graph) return header.graph.path.length;
-  const { length, cut } = takenTry(header);
-  return cut === null ? length : cut + 1;
+  const cut = cutOf(takenTry(header));
+  return cut === null ? takenTry(header).length : cut + 1;
 }
 
 // "writes ‘dog’, having read ‘little’": what a row of a decoder is about.
