@@ -158,7 +158,7 @@ def draw_graph(figure: "Figure", found: WrittenAtOnce, graph: ReadGraph, ramp: A
     """Vertices from left to right: those of the path with their words, others as dots with small ones below."""
     path, last = set(graph.path), len(graph.vertices) - 1
     on_way = path | {0, last}
-    widths = [0.34 + LETTER * len(name_of(one.text)) if n in on_way else 0.26 for n, one in enumerate(graph.vertices)]
+    widths = [room_of(found, n) if n in on_way else 0.18 for n in range(last + 1)]
     centres = [MARGIN + sum(widths[:n]) + width / 2 for n, width in enumerate(widths)]
     width = max(5.5, centres[-1] + widths[-1] / 2 + MARGIN)
     centres = [x + (width - centres[-1] - widths[-1] / 2 - MARGIN) / 2 for x in centres]  # in the middle
@@ -230,7 +230,20 @@ def draw_vertex(
     )  # fmt: skip
     ink = PAPER if 0.85 * sure > DARK else INK
     axes.text(x, y, text, fontsize=10, color=ink, ha="center", va="center_baseline", zorder=4)
-    others = [one for one in found.choices[n].candidates if one.id != found.words[n]][:3]
-    for line, one in enumerate([None, *others]):
-        told = f"{sure:.2f}" if one is None else f"{name_of(one.text)} {exp(one.log_probability):.2f}"
-        axes.text(x, y + 0.28 + 0.15 * line, told, fontsize=6.5, color=INK if one is None else SOFT, ha="center", va="center")  # fmt: skip
+    for line, told in enumerate(said_instead(found, n)):
+        axes.text(x, y + 0.28 + 0.15 * line, told, fontsize=6.5, color=SOFT if line else INK, ha="center", va="center")
+
+
+def said_instead(found: WrittenAtOnce, n: int) -> list[str]:
+    """How sure a vertex is, and what else it could have said."""
+    own, *others = (one for one in found.choices[n].candidates[:4])
+    return [
+        f"{exp(own.log_probability):.2f}",
+        *(f"{name_of(one.text)} {exp(one.log_probability):.2f}" for one in others),
+    ]
+
+
+def room_of(found: WrittenAtOnce, n: int) -> float:
+    """Of a vertex of the path, for its word and for what stands below."""
+    longest = max(map(len, said_instead(found, n)))
+    return max(0.34 + LETTER * len(name_of(found.graph.vertices[n].text)), 0.12 + 0.062 * longest)  # type: ignore[union-attr]

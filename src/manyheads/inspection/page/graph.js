@@ -61,7 +61,7 @@ export function graphView(shared) {
     arcs.setAttribute("height", scene.top);
     replace(arcs, scene.arcs.map((arc) => {
       const kind = arc.taken ? "taken" : arc.chosen ? "own" : chosen() === null ? "" : "dim";
-      const drawn = s("path", { d: arcPath(scene, arc), class: kind, "stroke-width": (0.6 + 2.6 * arc.share).toFixed(2) });
+      const drawn = s("path", { d: arcPath(scene, arc), class: kind, "stroke-width": (0.6 + 2.6 * arc.share + (arc.taken ? 1 : 0)).toFixed(2) });
       drawn.style.setProperty("--share", arc.share.toFixed(3));
       return drawn;
     }));

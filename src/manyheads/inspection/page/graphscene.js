@@ -3,7 +3,7 @@
 
 import { shortened, visible } from "./letters.js";
 
-export const [WORD_HIGH, VERTEX_GAP, SMALL_VERTEX] = [34, 10, 22]; // pixels
+export const [WORD_HIGH, VERTEX_GAP, SMALL_VERTEX] = [34, 8, 14]; // pixels
 const [HIGHEST, LOWEST] = [210, 30]; // of an arc
 const FAINTEST_LINK = 0.02; // links of less are no arc, but for those of the path and of the chosen vertex
 
