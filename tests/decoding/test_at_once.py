@@ -62,8 +62,9 @@ def test_one_iteration_is_the_likeliest_word_of_every_place() -> None:
 def test_every_iteration_follows_from_the_one_before() -> None:
     """The same, one place after the other, by hand."""
     model, iterations, source = model_that("mask"), 4, SOURCES[0]
-    steps: list[Filled] = []
-    write_at_once(model, padded([source]), AtOnce(iterations=iterations, length=9), LONGEST, steps.append)
+    seen: list[object] = []
+    write_at_once(model, padded([source]), AtOnce(iterations=iterations, length=9), LONGEST, seen.append)
+    steps = [one for one in seen if isinstance(one, Filled)]
     assert len(steps) == iterations
     words, log_p, missing = [model.mask] * 9, [0.0] * 9, set(range(9))
     for i, step in enumerate(steps, 1):
@@ -86,7 +87,7 @@ def test_the_least_sure_places_are_masked_again(rows: list[list[float]], count: 
     log_p = torch.tensor([[*row, *[-9.0] * (longest - len(row))] for row in rows])
     lengths = torch.tensor([len(row) for row in rows])
     again = torch.minimum(torch.tensor([count] * len(rows)), lengths)
-    for row, mask, n in zip(rows, masked_again(log_p, lengths, again).tolist(), again.tolist(), strict=True):
+    for row, mask, n in zip(rows, masked_again(log_p, lengths, again)[1].tolist(), again.tolist(), strict=True):
         expected = sorted(range(len(row)), key=lambda place: (row[place], place))[:n]
         assert [place for place, masked in enumerate(mask) if masked] == sorted(expected)
 

@@ -1,5 +1,6 @@
 """Desks: what is written at one is what is written without, whoever sat there before."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,8 @@ import torch
 from decoding.test_at_once import LONGEST, model_that, padded
 from manyheads.decoding import desks
 from manyheads.decoding.at_once import WAYS, AtOnce
-from manyheads.decoding.desks import Desks, applies, desks_of, forget_desks, rounded, write_at_desk
+from manyheads.decoding.desks import Desks, applies, desks_of, rounded, write_at_desk
+from manyheads.decoding.recordings import forget_recordings
 from manyheads.models.parallel import SPREAD
 from manyheads.text.tokenizer import END
 
@@ -30,6 +32,10 @@ def same(found, wanted):
         assert [one.score for one in mine] == pytest.approx([one.score for one in other])
 
 
+def plainly(model, way, sentences):
+    return way.read(way.compute(model, padded(sentences)))
+
+
 @pytest.mark.parametrize("writes", ["mask", "end", "graph"])
 @torch.no_grad()
 def test_what_is_written_at_a_desk_is_what_is_written_without(writes):
@@ -38,24 +44,49 @@ def test_what_is_written_at_a_desk_is_what_is_written_without(writes):
     for how in HOWS:
         way = WAYS[writes](how, LONGEST)
         for sentences in BATCHES * 2:
-            found = here.write(model, padded(sentences), way)
-            wanted = way.compute(model, padded(sentences))
-            if found is None:
-                assert writes == "mask"
-                assert int(wanted[1].max()) > way.room(model, rounded(padded(sentences).shape[1], LONGEST))
-            else:
-                same(way.read(found), way.read(wanted))
+            found = here.write(model, padded(sentences), way) or here.write(model, padded(sentences), way)
+            same(found, plainly(model, way, sentences))
+
+
+@pytest.mark.parametrize("writes", ["mask", "end", "graph"])
+@torch.no_grad()
+def test_who_comes_next_does_not_change_what_was_read(writes):
+    """Also if many come at the same time."""
+    model, here = model_that(writes, places=2.0), Desks(HERE, record=False)
+    way = WAYS[writes](AtOnce(iterations=2, length=5) if writes == "mask" else AtOnce(iterations=2), LONGEST)
+    turns = [BATCHES[0], BATCHES[4]] * 30
+    wanted = {id(sentences): plainly(model, way, sentences) for sentences in turns}
+
+    @torch.no_grad()
+    def write(sentences):
+        return here.write(model, padded(sentences), way)
+
+    with ThreadPoolExecutor(8) as pool:
+        for sentences, found in zip(turns, pool.map(write, turns), strict=True):
+            same(found, wanted[id(sentences)])
+    assert len(here.kept) == 1
 
 
 @torch.no_grad()
-def test_most_lengths_find_room_and_the_others_are_told():
-    model = model_that("mask")
-    way = WAYS["mask"](AtOnce(lengths=1), LONGEST)
-    source = padded(BATCHES[0])
-    for difference, finds_room in ((-1, True), (19, True), (20, False)):  # of sources of up to 5 pieces; room is for 24
+def test_where_there_were_not_enough_places_there_are_from_then_on(monkeypatch):
+    model, here = model_that("mask"), Desks(HERE, record=False)
+    way, source = WAYS["mask"](AtOnce(lengths=1), LONGEST), padded(BATCHES[0])
+    rooms = []
+    compute = type(way).compute
+    monkeypatch.setattr(
+        type(way), "compute", lambda way, model, ids, room: rooms.append(room) or compute(way, model, ids, room)
+    )
+    for difference, finds_room in (
+        (-1, True),
+        (19, True),
+        (20, False),
+        (20, True),
+        (-1, True),
+    ):  # of sources of up to 5 pieces
         model.length.output.weight.zero_()
         model.length.output.bias.copy_(torch.arange(2 * SPREAD + 1) == SPREAD + difference).mul_(9)
-        assert (Desks(HERE, record=False).write(model, source, way) is not None) == finds_room
+        assert (here.write(model, source, way) is not None) == finds_room
+    assert rooms == [24, 24, 24, 32, 32]
 
 
 @torch.no_grad()
@@ -76,7 +107,7 @@ def test_a_few_desks_serve_all(monkeypatch):
 @torch.no_grad()
 def test_weights_that_lie_elsewhere_need_new_desks():
     model, here = model_that("mask"), Desks(HERE, record=False)
-    way, source = WAYS["mask"](AtOnce(), LONGEST), padded(BATCHES[0])
+    way, source = WAYS["mask"](AtOnce(length=5), LONGEST), padded(BATCHES[0])
     here.write(model, source, way)
     (first,) = here.kept.values()
     model.words.weight.add_(0.1)  # in place: a replay would see it
@@ -88,12 +119,14 @@ def test_weights_that_lie_elsewhere_need_new_desks():
 
 
 @torch.no_grad()
-def test_without_memory_all_desks_are_given_up_and_after_a_fault_its_own(monkeypatch):
+def test_a_shape_without_memory_is_not_tried_again_and_a_fault_costs_its_own_desk(monkeypatch):
     model, here = model_that("mask"), Desks(HERE, record=False)
-    way = WAYS["mask"](AtOnce(), LONGEST)
+    way = WAYS["mask"](AtOnce(length=5), LONGEST)
     here.write(model, padded(BATCHES[0]), way)
+    tries = []
 
     def full(*_):
+        tries.append(1)
         raise torch.OutOfMemoryError
 
     def broken(*_):
@@ -103,32 +136,36 @@ def test_without_memory_all_desks_are_given_up_and_after_a_fault_its_own(monkeyp
         patch.setattr(model, "encode", broken)
         with pytest.raises(ValueError, match="broken"):
             here.write(model, padded(BATCHES[3]), way)
-        assert [key[:2] for key in here.kept] == [(4, 16)]
         patch.setattr(model, "encode", full)
         assert here.write(model, padded(BATCHES[3]), way) is None
-        assert not here.kept
-    assert here.write(model, padded(BATCHES[3]), way) is not None
+        assert here.write(model, padded(BATCHES[3]), way) is None
+    assert tries == [1]
+    assert [shape[:2] for shape in here.kept] == [(4, 16)]
+    assert here.write(model, padded(BATCHES[0]), way) is not None
 
 
 @torch.no_grad()
 def test_who_gets_a_desk(monkeypatch):
     model, source = model_that("mask"), padded(BATCHES[0])
-    way = WAYS["mask"](AtOnce(lengths=5), LONGEST)
-    assert not applies(model, source, way)  # on a CPU
-    assert write_at_desk(model, source, way) is None
-    on_a_gpu = type("Source", (), {"is_cuda": True, "shape": source.shape, "__len__": lambda _: len(source)})()
-    assert applies(model, on_a_gpu, way)
-    monkeypatch.setattr(desks, "MOST_PLACES", 4 * 5 * 24 - 1)  # four sentences of five lengths, 1.25 · 16 + 4 places
-    assert not applies(model, on_a_gpu, way)
-    assert applies(model, on_a_gpu, replace(way, how=AtOnce(lengths=4)))
-    assert applies(model, on_a_gpu, replace(way, how=AtOnce(length=9)))
+    assert not applies(model, source)  # on a CPU
+    assert write_at_desk(model, source, WAYS["mask"](AtOnce(length=5), LONGEST)) is None
+    on_a_gpu = type("Source", (), {"is_cuda": True})()
+    assert applies(model, on_a_gpu)
+    assert not applies(torch.nn.Linear(1, 1), on_a_gpu)
     handle = model.encoder.register_forward_hook(lambda *_: None)
-    assert not applies(model, on_a_gpu, replace(way, how=AtOnce(lengths=4)))
+    assert not applies(model, on_a_gpu)
     handle.remove()
-    assert desks_of(model) is desks_of(model)
+    assert applies(model, on_a_gpu)
+    here = Desks(HERE, record=False)
+    model.length.output.weight.zero_()  # lengths near the source's
+    model.length.output.bias.copy_(-(torch.arange(2 * SPREAD + 1) - SPREAD).abs())
+    monkeypatch.setattr(desks, "MOST_PLACES", 4 * 5 * 24 - 1)  # four sentences of five lengths, 1.25 · 16 + 4 places
+    for how, gets_one in ((AtOnce(lengths=5), False), (AtOnce(lengths=4), True), (AtOnce(length=9), True)):
+        assert (here.write(model, source, WAYS["mask"](how, LONGEST)) is not None) == gets_one
     before = desks_of(model)
-    forget_desks(model)
-    forget_desks(torch.nn.Linear(1, 1))
+    assert desks_of(model) is before
+    forget_recordings(model)
+    forget_recordings(torch.nn.Linear(1, 1))
     assert desks_of(model) is not before
 
 

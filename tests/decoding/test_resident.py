@@ -22,9 +22,10 @@ from manyheads.decoding import rooms
 from manyheads.decoding.beam import beam_search
 from manyheads.decoding.greedy import decode_one_by_one
 from manyheads.decoding.hypothesis import NOTHING, length_penalty
-from manyheads.decoding.recorded import Recorded
+from manyheads.decoding.recorded import Eager, Recorded
+from manyheads.decoding.recordings import few_sizes, forget_recordings
 from manyheads.decoding.resident import Beams, begin, search_step, trace
-from manyheads.decoding.rooms import Rooms, applies, few_sizes, forget_rooms, resident_search, room_for, rooms_of
+from manyheads.decoding.rooms import Rooms, applies, resident_search, room_for, rooms_of
 from manyheads.decoding.translator import Translator
 from manyheads.nn import BeamCache, MultiHeadAttention, Padded, Room
 from manyheads.nn.beams import BeamPast
@@ -113,7 +114,7 @@ def test_what_fills_a_room_up_changes_nothing():
     model, source, limits = build(3), draw_batch([5, 8, 2]), [9, 30, 4]
     wanted = beam_search(model, source, limits, beam=3, alpha=0.6)
     for room in (Room(3, 3, 8, 30), Room(8, 3, 8, 30), Room(3, 3, 24, 30), Room(16, 3, 32, 128)):
-        kept = rooms.Kept(model, room, rooms.Eager)
+        kept = rooms.Kept(model, room, Eager)
         assert_same(kept.search(model, source, limits, 0.6), wanted)
         assert not kept.beams.going.any()
         assert (kept.beams.found.scores[3:] == -torch.inf).all()
@@ -241,7 +242,7 @@ def test_a_beam_wider_than_the_vocabulary():
 
 @torch.no_grad()
 def test_length_penalties_are_those_of_the_host():
-    kept = rooms.Kept(build(0), Room(1, 2, 16, 32), rooms.Eager)
+    kept = rooms.Kept(build(0), Room(1, 2, 16, 32), Eager)
     kept.fill(draw_batch([4]), [9], 0.6)
     assert kept.beams.penalties.tolist() == [length_penalty(n + 1, 0.6) for n in range(32)]
 
@@ -332,7 +333,7 @@ def test_rooms_hold_as_many_bytes_as_they_say():
 @torch.no_grad()
 def test_half_precision_stays_in_half_but_for_the_scores():
     model = build(0).bfloat16()
-    kept = rooms.Kept(model, Room(1, 2, 16, 32), rooms.Eager)
+    kept = rooms.Kept(model, Room(1, 2, 16, 32), Eager)
     assert {tensor.dtype for pair in kept.beams.cache.past for tensor in pair} == {torch.bfloat16}
     source = draw_batch([5])
     ours = kept.search(model, source, [12], 0.6)
@@ -458,8 +459,8 @@ def test_rooms_are_forgotten_when_asked_and_made_anew():
     model, source = build(0), draw_batch([5])
     wanted = resident_search(model, source, [9], beam=2, alpha=0.6)
     before = rooms_of(model)
-    forget_rooms(model)
-    forget_rooms(torch.nn.Linear(1, 1))  # who never had any
+    forget_recordings(model)
+    forget_recordings(torch.nn.Linear(1, 1))  # who never had any
     assert rooms_of(model) is not before
     assert resident_search(model, source, [9], beam=2, alpha=0.6) == wanted
 

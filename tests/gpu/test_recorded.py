@@ -8,7 +8,7 @@ import torch
 from decoding.test_resident import KINDS, WORDS, assert_same, build
 from manyheads.decoding import rooms
 from manyheads.decoding.beam import beam_search
-from manyheads.decoding.recorded import Recorder
+from manyheads.decoding.recorded import Eager, Recorder
 from manyheads.decoding.rooms import Rooms, applies, resident_search, rooms_of
 from manyheads.text.tokenizer import END, PADDING
 
@@ -96,7 +96,7 @@ def test_under_autocast_it_computes_in_the_precision_of_the_model():
 @torch.no_grad()
 def test_a_step_never_waits_for_the_gpu():
     model = build(0).cuda()
-    kept = rooms.Kept(model, rooms.Room(4, 3, 16, 32), rooms.Eager)
+    kept = rooms.Kept(model, rooms.Room(4, 3, 16, 32), Eager)
     kept.fill(batch([5, 9, 3, 4]), [20] * 4, 0.6)
     torch.cuda.set_sync_debug_mode("error")
     try:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from manyheads.cli.headtable import LIMIT, report_on, show_report
-from manyheads.cli.options import Beam, Device, File, Files, Model, Out, Whole
+from manyheads.cli.options import Beam, Device, File, Files, Iterations, Length, Model, Out, Whole, length_options
 from manyheads.cli.output import check_folder
 from manyheads.errors import OptionError
 
@@ -44,6 +44,10 @@ def inspect(
     part: Whole = 1,
     tokens: Annotated[Whole | None, Parameter(show_default=False)] = None,
     beam: Beam = None,
+    iterations: Iterations = None,
+    length: Length = None,
+    lengths: Annotated[Whole | None, Parameter(show_default=False)] = None,
+    iteration: Annotated[Whole | None, Parameter(show_default=False)] = None,
     attribution: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     device: Device = "auto",
 ) -> None:
@@ -58,10 +62,12 @@ def inspect(
     manyheads inspect de-en --data dev.tsv --html heads.html
     manyheads inspect runs/minilm --text "A dog is asleep." --html look.html
     manyheads inspect runs/gpt2 --text "Once upon a" --tokens 20 --html look.html
+    manyheads inspect runs/parallel --text "Ein Hund schläft." --iterations 4
     ```
 
-    A model that translates is looked at while it does; an encoder alone, while it reads; a language model, while it goes on with the text. Reports on
-    heads, comparisons and replays are of models that translate.
+    A model that translates is looked at while it does; an encoder alone, while it reads; a language model, while it goes on with the text. Of one that writes
+    all tokens at once, every iteration is shown, or the graph that it reads. Reports on heads, comparisons and replays are of models that translate token by
+    token.
 
     Parameters
     ----------
@@ -83,8 +89,8 @@ def inspect(
         The same, for print.
     as_json
         All weights: schema, source, target, translation, score, attention{encoder, decoder, cross} as lists of
-        [layer][head][query][key], as far as a model has them, and with --data the report on heads. A single dash is
-        standard output.
+        [layer][head][query][key], as far as a model has them, and with --data the report on heads; of a model that writes all at once
+        also tries, every length and iteration, or the graph. A single dash is standard output.
     compare
         A second model for the page, side by side with the first: a run, a bundled model, or a checkpoint of a run
         (RUN/checkpoints/step-N).
@@ -96,9 +102,9 @@ def inspect(
         Instead of a text: the pair that a run looked at while it was trained, and on the page what every head did with it at
         each validation.
     term
-        A heat map in the terminal, or the report; what is shown when no file is asked for.
+        A heat map in the terminal, the iterations, or the report; what is shown when no file is asked for.
     view
-        What a picture shows: matrix, map (every head) or lines; with --data, heads.
+        What a picture shows: matrix, map (every head) or lines; with --data, heads; of a model that writes all at once, iterations.
     attention
         Of which attention a matrix or lines are: encoder, decoder or cross (default: cross, or the one that a model has).
     layer
@@ -111,6 +117,10 @@ def inspect(
         A long text is read sentence by sentence; which of them.
     tokens
         How many a language model writes, always the likeliest (default: 12).
+    lengths
+        Of a model that predicts how long a translation is: how many lengths are tried.
+    iteration
+        Of a model that writes all at once: whose attention is shown, counted from 1 (default: the last).
     attribution
         What a page has beside attention, several times if wanted: leave-one-out, integrated-gradients. It has
         gradient-x-input and value-zeroing where they take no time, or if they are asked for.
@@ -128,9 +138,10 @@ def inspect(
         asked = "--limit" if limit is not None else "--view heads"
         raise OptionError(f"a report on heads is of pairs of lines, got {asked} without --data", hint="--data dev.tsv")
     from manyheads.generation.writer import Writer
-    from manyheads.inspection.api import Inspection
+    from manyheads.inspection.api import Inspection, WrittenAtOnce
     from manyheads.inspection.api import inspect as inspect_text
     from manyheads.inspection.comparison import open_model
+    from manyheads.inspection.iterationlines import draw_at_once
     from manyheads.inspection.plane import choose_plane
     from manyheads.inspection.switches import Head
     from manyheads.inspection.terminal import draw_plane
@@ -138,7 +149,9 @@ def inspect(
 
     if attribution and html is None:
         raise OptionError(f"an attribution is shown by a page, got --attribution {attribution[0]} without --html")
-    options: dict[str, Any] = given(beam=beam, tokens=tokens)
+    options: dict[str, Any] = given(
+        beam=beam, tokens=tokens, iterations=iterations, lengths=lengths, iteration=iteration, **length_options(length)
+    )
     subject, report = open_model(model, device), None
     for name in given(data=data or None, replay=replay or None, compare=comparing or None):
         check_translates(subject, name, model)
@@ -148,7 +161,7 @@ def inspect(
     text = text or ("" if replay or (isinstance(subject, Writer) and target is not None) else read_line())
     more = given(part=None if part == 1 else part, replay=replay or None, report=report)
     found = inspect_text(subject, text, target, **options, **more)
-    if isinstance(found, Inspection) and found.parts > 1:
+    if isinstance(found, Inspection | WrittenAtOnce) and found.parts > 1:
         print(f"the text is read in {found.parts} parts; this is part {part}: --part shows another", file=sys.stderr)  # noqa: T201
     if comparing and html is not None:
         second = check_translates(open_model(compare, device), "compare", compare) if compare else subject
@@ -157,7 +170,7 @@ def inspect(
         write(found.compare(other), html, "html", {})
         return
     place: dict[str, Any] = {"kind": attention, "layer": layer, "head": head, "pieces": pieces}
-    picture = {"view": view, **({"map": {"pieces": pieces}, "heads": {}}.get(view, place))}
+    picture = {"view": view, **({"map": {"pieces": pieces}, "heads": {}, "iterations": {}}.get(view, place))}
     for path, form in ((html, "html"), (svg, "svg"), (png, "png"), (as_json, "json")):
         if path is not None:
             write(found, path, form, {"attribution": attribution} if form == "html" else picture)
@@ -166,10 +179,13 @@ def inspect(
     if report is not None:
         show_report(Out(), report)
     else:
-        plane, console = choose_plane(found, **place), Out()
+        console, chosen = Out(), any(value is not None for value in (attention, layer, head))
         for line in found.texts:
             console.print(visible(line), markup=False)
-        draw_plane(console, plane)
+        if isinstance(found, WrittenAtOnce) and not chosen:
+            draw_at_once(console, found)
+        else:
+            draw_plane(console, choose_plane(found, **place))
 
 
 def given(**options: Any) -> dict[str, Any]:
@@ -178,10 +194,16 @@ def given(**options: Any) -> dict[str, Any]:
 
 
 def check_translates(subject: Any, name: str, place: str) -> Any:
+    from manyheads.decoding.parallel_translator import ParallelTranslator
     from manyheads.decoding.translator import Translator
 
     if not isinstance(subject, Translator):
         raise OptionError(f"--{name} is of models that translate, got {place}", hint="--text and --html show it, too")
+    if isinstance(subject, ParallelTranslator):
+        raise OptionError(
+            f"--{name} is of models that write token by token, got {place}, which writes all at once",
+            hint="--text and --html show it, too",
+        )
     return subject
 
 

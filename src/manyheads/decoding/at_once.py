@@ -11,17 +11,19 @@ B sentences · K lengths of each that are tried · S source tokens · T places �
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import ceil, isfinite
+from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from manyheads.decoding.desks import write_at_desk
 from manyheads.decoding.hypothesis import NOTHING, Hypothesis, length_penalty
-from manyheads.decoding.mask_predict import Filled, fill_in
+from manyheads.decoding.mask_predict import fill_in, likeliest
+from manyheads.decoding.seen import Graph, Lengths, Seen, unseen
 from manyheads.models.config import ParallelConfig
 from manyheads.models.parallel import ParallelTransformer, lengths_of, likely_lengths
 from manyheads.nn import Memory, Padded
@@ -30,17 +32,7 @@ from manyheads.sections import between
 from manyheads.settings import RefineConfig
 from manyheads.text.tokenizer import BEGIN, END, PADDING
 
-__all__ = ["WAYS", "AtOnce", "Way", "write_at_once"]
-
-SPECIAL = 1 + max(PADDING, BEGIN)
-"""Ids below it are never written, and where nothing ends, neither is the end, which is the next."""
-LONGEST = 1 << 20
-"""Words that may be wished for: more than there ever are."""
-Seen = Callable[[Filled], None]
-
-
-def unseen(_: Filled) -> None:
-    """Nobody looks."""
+__all__ = ["AtOnce", "Way", "first_word", "way_of", "write_at_once"]
 
 
 @dataclass(frozen=True)
@@ -74,14 +66,11 @@ class AtOnce(RefineConfig):
         """Does it say how long a translation is?"""
         return bool(self.length) or self.stretch != 1
 
-    def wished(self, lengths: Int[Tensor, "*B"], longest: int) -> Int[Tensor, "*B"]:
+    def wished(self, lengths: Int[Tensor, "*B"]) -> Int[Tensor, "*B"]:
         """So many tokens instead of as many as the model likes."""
         if self.length:
-            return torch.full_like(lengths, min(self.length, longest))
-        return (lengths * self.stretch).round().to(lengths.dtype).clamp(1, longest)
-
-
-Computed = tuple[Tensor, ...]
+            return torch.full_like(lengths, self.length)
+        return (lengths * self.stretch).round().to(lengths.dtype).clamp(min=1)
 
 
 @dataclass(frozen=True)
@@ -101,24 +90,49 @@ class Way(ABC):
 
     @abstractmethod
     def room(self, model: ParallelTransformer, source: int) -> int:
-        """Places that translations of so many source tokens find room in; `fits` says whether they did."""
+        """Places that translations of so many source tokens find room in, or nearly all of them."""
 
     @abstractmethod
     def compute(
         self, model: ParallelTransformer, source: Int[Tensor, "B S"], room: int | None = None, seen: Seen = unseen
-    ) -> Computed:
-        """All that is known of the translations, sentences first. Without `room`, in as many places as they need."""
+    ) -> Any:
+        """A tuple of all that is known of the translations, sentences first. Without `room`, in as many places as they need."""
+
+    def needs(self, computed: Any) -> int:
+        """Places that they would have needed, as far as that is not known before."""
+        return 0
 
     @abstractmethod
-    def fits(self, computed: Computed, room: int) -> bool:
-        """Were there places enough?"""
-
-    @abstractmethod
-    def read(self, computed: Computed) -> list[list[Hypothesis]]:
+    def read(self, computed: Any) -> list[list[Hypothesis]]:
         """Of every sentence its hypotheses, the best first."""
 
 
+def first_word(model: ParallelTransformer) -> int:
+    """Ids below it are never written: an end only where it is what a translation is cut at. (Words come behind padding, begin and end.)"""
+    return 1 + (max(PADDING, BEGIN) if shape_of(model).writes == "end" else END)
+
+
+def shape_of(model: ParallelTransformer) -> ParallelConfig:
+    assert isinstance(model.config, ParallelConfig)
+    return model.config
+
+
+def rows_in(computed: tuple[Tensor, ...]) -> Iterator[tuple[Any, ...]]:
+    """What is known of each sentence, on the host."""
+    return zip(*(x.tolist() for x in computed), strict=True)
+
+
+# ── masks ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
 class InMasks(Way):
+    class Computed(NamedTuple):
+        words: Int[Tensor, "B K T"]
+        lengths: Int[Tensor, "B K"]
+        wished: Int[Tensor, "B K"]
+        log_probability: Float[Tensor, "B K"]
+        likely: Float[Tensor, "B K"]
+
     @property
     def rows(self) -> int:
         return 1 if self.how.wishes else self.how.lengths
@@ -131,26 +145,28 @@ class InMasks(Way):
         self, model: ParallelTransformer, source: Int[Tensor, "B S"], room: int | None = None, seen: Seen = unseen
     ) -> Computed:
         assert model.length is not None
-        how, memory = self.how, model.encode(source)
-        lengths, likely = likely_lengths(model.length(memory), lengths_of(memory.layout), self.rows, self.longest)
-        lengths = how.wished(lengths, self.longest)
+        memory = model.encode(source)
+        likes, likely = likely_lengths(model.length(memory), lengths_of(memory.layout), self.rows, self.longest)
+        wished = self.how.wished(likes)
+        lengths = wished.clamp(max=self.longest)
+        seen(Lengths(lengths, likely))
         cache = model.start(memory)
-        cache.select(torch.arange(len(source), device=source.device).repeat_interleave(lengths.shape[1]))
-        filled = fill_in(model, cache, lengths.flatten(), how.iterations, SPECIAL + 1, seen, room)
+        cache.select(torch.arange(len(source), device=source.device).repeat_interleave(self.rows))
+        filled = fill_in(model, cache, lengths.flatten(), self.how.iterations, first_word(model), seen, room)
         words, sums = (x.unflatten(0, lengths.shape) for x in (filled.words, filled.log_probability.sum(-1)))
-        return words, lengths, sums, likely
+        return self.Computed(words, lengths, wished, sums, likely)
 
-    def fits(self, computed: Computed, room: int) -> bool:
-        return int(computed[1].max()) <= room
+    def needs(self, computed: Computed) -> int:
+        return int(computed.lengths.max())
 
     def read(self, computed: Computed) -> list[list[Hypothesis]]:
         return [
             ranked(
-                Hypothesis(ids[:length], log_p, log_p / length, finished=True)
-                for ids, length, log_p, chance in zip(*row, strict=True)
+                Hypothesis(ids[:length], log_p, log_p / length, finished=length == wished)
+                for ids, length, wished, log_p, chance in zip(*row, strict=True)
                 if chance > -torch.inf
             )
-            for row in zip(*(x.tolist() for x in computed), strict=True)
+            for row in rows_in(computed)
         ]
 
 
@@ -158,7 +174,15 @@ def ranked(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
     return sorted(hypotheses, key=lambda one: -one.score) or [NOTHING]
 
 
+# ── up to the end ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
 class UpToTheEnd(Way):
+    class Computed(NamedTuple):
+        words: Int[Tensor, "B T"]
+        log_probability: Float[Tensor, "B T"]
+        places: Int[Tensor, " B"]
+
     def room(self, model: ParallelTransformer, source: int) -> int:
         return min(self.longest, shape_of(model).places_for(source))
 
@@ -167,20 +191,11 @@ class UpToTheEnd(Way):
     ) -> Computed:
         memory = model.encode(source)
         places = places_for(lengths_of(memory.layout), shape_of(model).places, self.longest - 1) + 1
-        filled = fill_in(model, model.start(memory), places, self.how.iterations, SPECIAL, seen, room)
-        return filled.words, filled.log_probability, places
-
-    def fits(self, computed: Computed, room: int) -> bool:
-        return True
+        filled = fill_in(model, model.start(memory), places, self.how.iterations, first_word(model), seen, room)
+        return self.Computed(filled.words, filled.log_probability, places)
 
     def read(self, computed: Computed) -> list[list[Hypothesis]]:
-        rows = zip(*(x.tolist() for x in computed), strict=True)
-        return [[cut_at_end(ids[:count], log_p)] for ids, log_p, count in rows]
-
-
-def shape_of(model: ParallelTransformer) -> ParallelConfig:
-    assert isinstance(model.config, ParallelConfig)
-    return model.config
+        return [[cut_at_end(ids[:count], log_p)] for ids, log_p, count in rows_in(computed)]
 
 
 def places_for(source: Int[Tensor, " B"], share: float, longest: int) -> Int[Tensor, " B"]:
@@ -195,8 +210,20 @@ def cut_at_end(ids: list[int], log_p: list[float]) -> Hypothesis:
     return Hypothesis(ids[:count], total, total / max(1, count + finished), finished)
 
 
-class ThroughAGraph(UpToTheEnd):
-    """The likeliest path, every vertex saying the word that it likes best. Behind the words there is one vertex more."""
+# ── graphs ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ThroughAGraph(Way):
+    """The likeliest path, every vertex saying the word that it likes best."""
+
+    class Computed(NamedTuple):
+        words: Int[Tensor, "B T"]
+        lengths: Int[Tensor, " B"]
+        log_probability: Float[Tensor, " B"]
+        finished: Bool[Tensor, " B"]
+
+    def room(self, model: ParallelTransformer, source: int) -> int:
+        return min(self.longest, shape_of(model).places_for(source))
 
     def compute(
         self, model: ParallelTransformer, source: Int[Tensor, "B S"], room: int | None = None, seen: Seen = unseen
@@ -205,16 +232,15 @@ class ThroughAGraph(UpToTheEnd):
         memory = model.encode(source)
         last = places_for(lengths_of(memory.layout), shape_of(model).places, self.longest - 2) + 1
         states = graph_states(model, memory, last, room)
-        logits = model.logits(states).float()
-        logits[..., : SPECIAL + 1] = -torch.inf
-        says, words = logits.log_softmax(-1).max(-1)
+        words, says = likeliest(model.logits(states), first_word(model))
         links = model.link(states, last)
         scores, came_from = best_ways(says[:, None].expand(-1, states.shape[1] - 2, -1), links, last)
         by_length = (scores + into(links, last)[:, None]).amax(-1)  # of the best path of every number of words
         wished, lengths = best_lengths(by_length, self.how)
         path = trace_back(scores, came_from, into(links, last), lengths, last)
+        seen(Graph(words, says, links, last, by_length, path, lengths))
         found = by_length.gather(1, lengths[:, None] - 1)[:, 0]
-        return words.gather(1, path), lengths, found, wished == lengths
+        return self.Computed(words.gather(1, path), lengths, found, wished == lengths)
 
     def read(self, computed: Computed) -> list[list[Hypothesis]]:
         return [
@@ -223,7 +249,7 @@ class ThroughAGraph(UpToTheEnd):
                 if isfinite(log_p)
                 else NOTHING
             ]
-            for ids, n, log_p, finished in zip(*(x.tolist() for x in computed), strict=True)
+            for ids, n, log_p, finished in rows_in(computed)
         ]
 
 
@@ -243,18 +269,25 @@ def best_lengths(by_length: Float[Tensor, "B T"], how: AtOnce) -> tuple[Int[Tens
     counts = torch.arange(1, by_length.shape[1] + 1, device=by_length.device)
     scores = by_length / ((5 + counts) / 6) ** how.length_penalty
     there = (by_length > -torch.inf).sum(-1).clamp(min=1)
-    wished = how.wished(scores.argmax(-1) + 1, LONGEST)
+    wished = how.wished(scores.argmax(-1) + 1)
     return wished, torch.minimum(wished, there)
 
 
+# ── any ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 WAYS: dict[str, type[Way]] = {"mask": InMasks, "end": UpToTheEnd, "graph": ThroughAGraph}
+
+
+def way_of(model: ParallelTransformer, how: AtOnce, longest: int) -> Way:
+    return WAYS[shape_of(model).writes](how, longest)
 
 
 @torch.no_grad()
 def write_at_once(
     model: ParallelTransformer, source: Int[Tensor, "B S"], how: AtOnce, longest: int, seen: Seen = unseen
 ) -> list[list[Hypothesis]]:
-    """Of every source its hypotheses, the best first."""
-    way = WAYS[shape_of(model).writes](how, longest)
-    computed = write_at_desk(model, source, way) if seen is unseen else None
-    return way.read(way.compute(model, source, seen=seen) if computed is None else computed)
+    """Of every source its hypotheses, the best first, in the model's own precision. `seen` is shown what happens on the way."""
+    way = way_of(model, how, longest)
+    with torch.autocast(source.device.type, enabled=False):
+        found = write_at_desk(model, source, way) if seen is unseen else None
+        return way.read(way.compute(model, source, seen=seen)) if found is None else found

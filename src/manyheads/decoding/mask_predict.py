@@ -4,7 +4,7 @@ again, fewer each time.
 With N places and I iterations, ⌊N · (I − i) / I⌋ of them are masked again after the i-th. What is written in a place that is not masked stays,
 with the probability that it had when it was written.
 
-R rows: a sentence and one length that it may have · T places of the longest · W words
+R rows: a sentence and one length that it may have · T places of the longest · P places whose words are asked for · W words
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from torch import Tensor
 from manyheads.models.parallel import ParallelTransformer
 from manyheads.nn import DecoderCache, Padded
 
-__all__ = ["Filled", "fill_in", "masked_again", "predict_words"]
+__all__ = ["Filled", "fill_in", "likeliest", "masked_again", "words_alone"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,44 +54,60 @@ def fill_in(
     most = most or int(lengths.max())
     places = torch.arange(most, device=lengths.device)
     layout = Padded((len(lengths), most), places, most, places < lengths[:, None])
-    missing = layout.keep
-    assert missing is not None
+    assert layout.keep is not None
     filled = Filled(
         torch.full(layout.shape, model.mask, device=lengths.device),
         torch.zeros(layout.shape, device=lengths.device),
-        missing,
+        layout.keep,
     )
+    missing, asked = layout.keep, places.expand(layout.shape)
     for iteration in range(1, iterations + 1):
-        words, log_p = predict_words(model, filled.words.masked_fill(missing, model.mask), cache, layout, first)
-        filled = Filled(
-            torch.where(missing, words, filled.words), torch.where(missing, log_p, filled.log_probability), missing
-        )
+        states = model.look_again(filled.words.masked_fill(missing, model.mask), cache, layout)
+        logits = model.logits(states.gather(1, asked[..., None].expand(-1, -1, states.shape[-1])))
+        filled = written(filled, missing, asked, *likeliest(logits, first))
         seen(filled)
-        if not most * (iterations - iteration) // iterations:
+        left = iterations - iteration
+        if not most * left // iterations:
             break
-        missing = masked_again(filled.log_probability, lengths, lengths * (iterations - iteration) // iterations)
+        order, missing = masked_again(filled.log_probability, lengths, lengths * left // iterations)
+        asked = order[:, : most * left // iterations]  # all that are missing are among them
     return filled
 
 
-def predict_words(
-    model: ParallelTransformer,
-    target: Int[Tensor, "R T"],
-    cache: DecoderCache,
-    layout: Padded,
-    first: int,
-) -> tuple[Int[Tensor, "R T"], Float[Tensor, "R T"]]:
-    """The likeliest word in every place, and how likely it is."""
-    logits = model.fill(target, cache, layout).float()
-    logits[..., :first] = -torch.inf
-    best = logits.log_softmax(-1).max(-1)
-    return best.indices, best.values
+def likeliest(logits: Float[Tensor, "R P W"], first: int) -> tuple[Int[Tensor, "R P"], Float[Tensor, "R P"]]:
+    """The likeliest word from `first` on, and log P of it among these."""
+    logits = words_alone(logits.float(), first)
+    best = logits.max(-1)
+    return best.indices, best.values - logits.logsumexp(-1)
+
+
+def words_alone(logits: Float[Tensor, "*P W"], first: int) -> Float[Tensor, "*P W"]:
+    """What comes before the first word is never written."""
+    return logits.masked_fill(torch.arange(logits.shape[-1], device=logits.device) < first, -torch.inf)
+
+
+def written(
+    filled: Filled,
+    missing: Bool[Tensor, "R T"],
+    asked: Int[Tensor, "R P"],
+    words: Int[Tensor, "R P"],
+    log_p: Float[Tensor, "R P"],
+) -> Filled:
+    """New words in the places that were asked for, if they are missing."""
+    new = missing.gather(1, asked)
+    return Filled(
+        filled.words.scatter(1, asked, torch.where(new, words, filled.words.gather(1, asked))),
+        filled.log_probability.scatter(1, asked, torch.where(new, log_p, filled.log_probability.gather(1, asked))),
+        missing,
+    )
 
 
 def masked_again(
     log_p: Float[Tensor, "R T"], lengths: Int[Tensor, " R"], count: Int[Tensor, " R"]
-) -> Bool[Tensor, "R T"]:
-    """The places that the model was least sure of, `count` in each row; of places that it was equally sure of, the first."""
+) -> tuple[Int[Tensor, "R T"], Bool[Tensor, "R T"]]:
+    """The places by how sure the model was of them, the least sure first (of places that it was equally sure of, the first), those behind the end of
+    a row last; and the first `count` of each row."""
     places = torch.arange(log_p.shape[1], device=log_p.device)
     order = log_p.masked_fill(places >= lengths[:, None], torch.inf).argsort(dim=-1, stable=True)
     rank = torch.empty_like(order).scatter_(1, order, places.expand_as(order))
-    return rank < count[:, None]
+    return order, rank < count[:, None]

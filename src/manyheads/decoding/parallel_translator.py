@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from manyheads.decoding.at_once import WAYS, AtOnce, graph_states, places_for, write_at_once
+from manyheads.decoding.at_once import AtOnce, graph_states, places_for, way_of, write_at_once
 from manyheads.decoding.batching import batches_by_length, evaluating, pad
 from manyheads.decoding.hypothesis import Hypothesis
 from manyheads.decoding.options import Search
@@ -87,7 +87,7 @@ class ParallelTranslator(Translator):
     ) -> list[list[Hypothesis]]:
         found: list[list[Hypothesis]] = [[] for _ in sources]
         with evaluating(self.model):
-            way = WAYS[self.recipe.parallel.writes](search, self.longest)
+            way = way_of(self.model, search, self.longest)
             for rows in batches_by_length([self.width(len(ids), search) for ids in sources], search.batch, way.rows):
                 source = pad([sources[n] for n in rows]).to(self.device)
                 for n, hypotheses in zip(rows, write_at_once(self.model, source, search, self.longest), strict=True):

@@ -4,21 +4,19 @@ A small model keeps a GPU busy for a few microseconds a kernel, and Python takes
 graph is launched as a whole.
 
 What is recorded are kernels and addresses. A replay reads what lies at these addresses now: weights that were changed in
-place are seen; tensors that were put elsewhere are not, and whoever keeps a recording must notice (`addresses`).
+place are seen; tensors that were put elsewhere are not, and whoever keeps a recording must notice (`recordings`).
 """
 
 import warnings
 from collections.abc import Callable
-from itertools import chain
 from threading import Lock
 from typing import Any
 
 import torch
-from torch import nn
 
 from manyheads.errors import first_line
 
-__all__ = ["Eager", "Player", "Recorder", "addresses"]
+__all__ = ["Eager", "Player", "Recorder"]
 
 Work = Callable[[], None]
 
@@ -108,8 +106,3 @@ class Recorder:
 
 
 Player = Eager | Recorded
-
-
-def addresses(model: nn.Module) -> tuple[object, ...]:
-    """Where a model's weights lie, and as what. A recording is good as long as this is the same."""
-    return tuple((x.data_ptr(), x.dtype, x.shape) for x in chain(model.parameters(), model.buffers()))

@@ -10,27 +10,26 @@ A step looks at the 16 first steps while it is one of them, then at 32, at 64, �
 k beams
 """
 
-from collections import OrderedDict, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from functools import partial
 from math import inf
-from threading import Lock
-from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Bool, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from manyheads.decoding.beam import beam_search
 from manyheads.decoding.hypothesis import Hypothesis, length_penalty
-from manyheads.decoding.recorded import Eager, Player, Recorder, addresses
+from manyheads.decoding.recorded import Player
+from manyheads.decoding.recordings import Recordings, few_sizes, has_hooks, power_of_two, recordings_of
 from manyheads.decoding.resident import Beams, begin, search_step, trace
 from manyheads.models.transformer import Transformer
 from manyheads.nn import Room
 from manyheads.text.tokenizer import END, PADDING
 
-__all__ = ["Rooms", "applies", "forget_rooms", "resident_search", "room_for", "rooms_of"]
+__all__ = ["Rooms", "applies", "resident_search", "room_for", "rooms_of"]
 
 FIRST_LOOK = 16
 """Steps that are looked at in the beginning."""
@@ -122,15 +121,8 @@ class Answers:
         return answer
 
 
-class Rooms:
+class Rooms(Recordings[Room, Kept]):
     """The rooms of one model on one device, those that were used last."""
-
-    def __init__(self, device: torch.device, *, record: bool) -> None:
-        self.device = device
-        self.player: Callable[[], Player] = Recorder(device) if record else Eager
-        self.kept: OrderedDict[Room, Kept] = OrderedDict()
-        self.recorded: tuple[object, ...] = ()
-        self.lock = Lock()
 
     def search(
         self, model: Transformer, source: Int[Tensor, "B S"], limits: Sequence[int], *, beam: int, alpha: float
@@ -147,15 +139,11 @@ class Rooms:
                 self.leave(room)
                 raise
             # Only now: an exception that is being handled holds on to what it was raised in.
-            self.leave(*self.kept)
-            if self.device.type == "cuda":
-                torch.cuda.empty_cache()
+            self.give_memory_back(*self.kept)
             return None
 
     def take(self, model: Transformer, room: Room) -> Kept | None:
-        if (now := what_is_recorded(model)) != self.recorded:
-            self.kept.clear()
-            self.recorded = now
+        self.renew(model)
         if room not in self.kept:
             if not self.make_way(room_bytes(model, room)):
                 return None
@@ -171,14 +159,6 @@ class Rooms:
         while self.kept and (len(self.kept) >= MOST_ROOMS or self.bytes + wanted > most):
             self.kept.popitem(last=False)
         return True
-
-    def leave(self, *rooms: Room) -> None:
-        """Give up rooms in the middle of a search. What is under way ends first: nobody is to be given its memory before."""
-        if self.device.type == "cuda":
-            with suppress(RuntimeError):  # of a GPU that is lost, what was raised before says more
-                torch.cuda.synchronize(self.device)
-        for room in rooms:
-            self.kept.pop(room, None)
 
     @property
     def bytes(self) -> int:
@@ -205,17 +185,6 @@ def room_bytes(model: Transformer, room: Room) -> int:
     return held + sentences * room.beam * room.steps * room.beam
 
 
-def power_of_two(n: int) -> int:
-    """The first that is not below n."""
-    return 1 << (n - 1).bit_length()
-
-
-def few_sizes(n: int) -> int:
-    """1, 4, 16, 64, 128, 256, …: with few sentences, kernels wait for one another longer than they compute."""
-    exponent = (n - 1).bit_length()
-    return 1 << (exponent + exponent % 2 if n <= 64 else exponent)
-
-
 def free_bytes(device: torch.device) -> float:
     """What the device has left, and what torch holds and nobody uses."""
     if device.type != "cuda":
@@ -223,31 +192,11 @@ def free_bytes(device: torch.device) -> float:
     return torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
 
 
-def what_is_recorded(model: Transformer) -> tuple[object, ...]:
-    """A recording is of weights at their addresses, and of a model in training with its dropout."""
-    return *(module.training for module in model.modules()), *addresses(model)
-
-
 # ── which model's ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-KEPT: WeakKeyDictionary[Transformer, Rooms] = WeakKeyDictionary()
-"""They go when their model goes, or are forgotten before."""
-
-KEEPING = Lock()
 
 
 def rooms_of(model: Transformer) -> Rooms:
-    device = model.words.weight.device
-    with KEEPING:
-        if model not in KEPT or KEPT[model].device != device:
-            KEPT[model] = Rooms(device, record=device.type == "cuda")
-        return KEPT[model]
-
-
-def forget_rooms(model: nn.Module) -> None:
-    """Give the memory back: a model that goes on training needs it more than its next validation."""
-    with KEEPING:
-        KEPT.pop(model, None)  # type: ignore[arg-type]
+    return recordings_of(model, Rooms, model.words.weight.device)
 
 
 def applies(model: object, source: Int[Tensor, "B S"], limits: Sequence[int], beam: int) -> bool:
@@ -257,7 +206,7 @@ def applies(model: object, source: Int[Tensor, "B S"], limits: Sequence[int], be
     """
     if not source.is_cuda or type(model) is not Transformer or beam > WIDEST:
         return False
-    if any(module._forward_hooks or module._forward_pre_hooks for module in model.modules()):
+    if has_hooks(model):
         return False
     return room_bytes(model, room_for(model, source, limits, beam)) <= MOST_BYTES
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import nn
 
 from manyheads.errors import OptionError
 from manyheads.machine import choose_device, choose_dtype, precision_of
-from manyheads.modelfolder import load_model
+from manyheads.modelfolder import load_by_task
 from manyheads.models.transformer import Transformer
 
 __all__ = ["check_finite", "load_rounded", "read_again"]
@@ -44,11 +44,11 @@ def read_again(model: Transformer, folder: Path | None) -> Transformer:
             f"a model is saved from its weights in full precision, got {precision_of(dtype)} and no folder to read them from",
             hint='Translator.load(folder, precision="fp32"); to take less room: save(folder, store="fp16")',
         )
-    full, now = load_model(folder)[0], model.state_dict()
+    full, now = load_by_task(folder)[0], model.state_dict()
     then = {name: tensor.to(dtype) for name, tensor in full.state_dict().items()}
     if now.keys() != then.keys() or not all(torch.equal(now[name].cpu(), then[name]) for name in now):
         raise OptionError(
             f"a model is saved from its weights in full precision, got {precision_of(dtype)}, and those in {folder} are others",
             hint='Translator.load(folder, precision="fp32"), then change them',
         )
-    return full
+    return cast(Transformer, full)

@@ -19,13 +19,23 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from manyheads.decoding.at_once import first_word
 from manyheads.errors import OptionError, choose
 from manyheads.inspection.agreement import agreement
 from manyheads.inspection.inspected import Inspected, Written
-from manyheads.inspection.vectors import LoneText, Pair, Sides, gradient_x_input, integrated_gradients, leave_one_out
+from manyheads.inspection.vectors import (
+    LoneText,
+    Pair,
+    Places,
+    Sides,
+    gradient_x_input,
+    integrated_gradients,
+    leave_one_out,
+)
 from manyheads.inspection.zeroing import value_zeroing, value_zeroing_alone
 from manyheads.models.encoder import TextEncoder
 from manyheads.models.language_model import LanguageModel
+from manyheads.models.parallel import ParallelTransformer
 from manyheads.models.transformer import Transformer
 
 __all__ = ["CHEAP", "METHODS", "Attribution", "attribute", "methods_of"]
@@ -114,12 +124,17 @@ def methods_of(inspection: Inspected) -> list[str]:
 
 def passage_of(inspection: Written) -> Pair:
     model = inspection.model
-    source, target = (
-        torch.tensor(inspection.ids(side), dtype=torch.long, device=model.words.weight.device)
-        for side in ("source", "target")
+    source, target, written = (
+        torch.tensor(ids, dtype=torch.long, device=model.words.weight.device)
+        for ids in (*inspection.read_ids(), inspection.written_ids())
     )
-    make = LoneText if isinstance(model, LanguageModel) else Pair
-    return make(cast(Transformer | LanguageModel, model), source, target[:-1], target[1:])
+    match model:
+        case ParallelTransformer():
+            return Places(model, source, target, written, first_word(model))
+        case LanguageModel():
+            return LoneText(model, source, target, written)
+        case _:
+            return Pair(cast(Transformer, model), source, target, written)
 
 
 def owed_in_encoder(inspection: Inspected) -> Found:
@@ -131,6 +146,7 @@ def owed_in_encoder(inspection: Inspected) -> Found:
 def agreements(inspection: Inspected, side: str, values: Float[np.ndarray, "T n"]) -> list[list[float | None]]:
     """With the attention that looks at that side from the last stack."""
     kind = "decoder" if side == "target" else "cross" if "cross" in inspection.attention else "encoder"
-    seen = np.tri(*values.shape, dtype=bool) if kind == "decoder" else np.ones(values.shape, bool)
+    ahead = kind != "decoder" or isinstance(inspection.model, ParallelTransformer)
+    seen = np.ones(values.shape, bool) if ahead else np.tri(*values.shape, dtype=bool)
     layers = [weights.double().cpu().numpy() for weights in inspection.attention[kind]]
     return [[agreement(values, plane, seen) for plane in (layer.mean(0), *layer)] for layer in layers]

@@ -13,6 +13,12 @@ planes each has those of its own kind of attention. The JSON of `as_json` follow
     schema, source, target, translation, score, log_probability, forced, steps, attention{encoder, decoder, cross}      an encoder-decoder
     schema, source, attention{encoder}                                                                                  an encoder alone
     schema, target, continuation, given, score, log_probability, forced, steps, attention{decoder}                      a language model
+    schema, source, target, translation, score, log_probability, forced, steps, writes, part, parts, read, iteration, tries or graph,
+        attention{encoder, decoder, cross}                                                                              a model that writes all at once
+
+Of a model that writes all at once, row t of the decoder reads place t of "read", where masked places are masks, and writes place t of "target": there is
+no begin. "tries" has the lengths that were tried, each with all of its iterations; "iteration" says whose pass the attention is, counted from 1. A model that reads a
+"graph" has that instead: its target's pieces are the vertices.
 
 Weights are 16-bit floats: those of a row still add up to 1 ± 0.001, where 8 bits could be off by 0.07. What they were made of
 is 32 bits, so that products of it come out as the model's own. What would make the page larger than `most` bytes is left
@@ -151,7 +157,10 @@ def walked(inspection: Inspected) -> tuple[Planes, dict[str, Any]]:
         found = flow(inspection.model, *inspection.read_ids())
     sides = {side: getattr(found, side) for side in inspection.sides}
     planes = {f"flow/{side}": np.stack(list(parts.values())) for side, parts in sides.items()}
-    return planes, {side: list(parts) for side, parts in sides.items()} | {"log_sums": found.log_sums}
+    sums = found.log_sums
+    if isinstance(inspection, Written):
+        sums = inspection.allowed(inspection.trace.logits).double().logsumexp(-1).tolist()
+    return planes, {side: list(parts) for side, parts in sides.items()} | {"log_sums": sums}
 
 
 # ── planes ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -4,9 +4,10 @@
     ├── ReadText                of an encoder alone: one text, which looks at itself                          readtext.py
     └── Written                 … of a model that writes: what it wrote, and what it could have written
         ├── ContinuedText       of a language model: one text, of which it wrote the end                      continued.py
-        └── Inspection          of an encoder-decoder: a source and its translation                           translated.py
+        ├── Inspection          of an encoder-decoder: a source and its translation                           translated.py
+        └── WrittenAtOnce       of one that writes all tokens at once: a source, and places or a graph        atonce.py
 
-T queries · S keys · H heads
+T queries · S keys · H heads · W words of the target vocabulary
 """
 
 from abc import ABC, abstractmethod
@@ -23,7 +24,7 @@ from torch import Tensor
 from manyheads.decoding.reading import Reading
 from manyheads.errors import InputError, brief
 from manyheads.inspection.choices import Choice
-from manyheads.inspection.sides import Side
+from manyheads.inspection.sides import Piece, Side
 from manyheads.inspection.switches import Head, Means, head_means, switched_off
 from manyheads.inspection.trace import Model, Trace, attentions
 from manyheads.text.tokenizer import Tokenizer
@@ -78,6 +79,23 @@ class Inspected:
         """What a pass reads: of the target all but its last piece, which is only written."""
         return self.ids("source"), self.ids("target")[:-1]
 
+    def looking(self, kind: str, read: bool = False) -> tuple[Side, list[Piece]]:
+        """The side of an attention's queries, and its piece for each row: as it is written, or as it is `read`."""
+        if kind == "encoder":
+            return self.sides["source"], self.sides["source"].pieces
+        side = self.sides["target"]
+        return side, side.pieces[:-1] if read else side.pieces[1:]
+
+    def looked_at(self, kind: str) -> tuple[Side, list[Piece]]:
+        """The side of its keys, and the piece of each."""
+        side = self.sides["target" if kind == "decoder" else "source"]
+        return side, side.pieces[:-1] if kind == "decoder" else side.pieces
+
+    @property
+    def spelt(self) -> list[str]:
+        """Sides whose pieces, one after the other, spell a text."""
+        return list(self.sides)
+
     def without(self) -> AbstractContextManager[None]:
         """While this lasts, the model goes without the heads that this inspection went without."""
         return switched_off(self.model, self.off, self.means)
@@ -122,7 +140,7 @@ class Inspected:
     def save(self, path: str | Path, **how: Any) -> Path:
         """Write it as what the name ends in: .html, .svg, .png or .json.
 
-        Of an SVG or PNG it is said what is drawn: view ("matrix", "map", "lines", "heads"), kind, layer, head, pieces. Of a page, which
+        Of an SVG or PNG it is said what is drawn: view ("matrix", "map", "lines", "heads", "iterations"), kind, layer, head, pieces. Of a page, which
         attributions it has: attribution=["leave-one-out", …]; by default those that are computed quickly.
         """
         from manyheads.inspection.saving import save
@@ -133,7 +151,8 @@ class Inspected:
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Written(Inspected, ABC):
     """
-    choices   for each row of the trace, what else could have been written: row t reads target piece t and writes piece t + 1
+    choices   for each row of the trace, what else could have been written. Where one token follows the other, row t reads target piece t and writes
+              piece t + 1
     forced    what is written was given; else the model has found it
     """
 
@@ -148,6 +167,14 @@ class Written(Inspected, ABC):
     def log_probability(self) -> float:
         """Of all that the rows write."""
         return sum(choice.log_probability for choice in self.choices)
+
+    def written_ids(self) -> list[int]:
+        """What each row writes."""
+        return self.ids("target")[1:]
+
+    def allowed(self, logits: Float[Tensor, "*T W"]) -> Float[Tensor, "*T W"]:
+        """Without what the model is never let write."""
+        return logits
 
     @abstractmethod
     def log_probabilities(self, rows: int) -> list[float]:

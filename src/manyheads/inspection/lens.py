@@ -31,10 +31,13 @@ def read_layers(inspection: Written) -> dict[str, Any]:
     `norm` tells whether a norm was applied before the table. (After a post-norm block none is: it ends on its own.)
     """
     model, tokenizer = cast(Writing, inspection.model), inspection.tokenizers["target"]
-    written = inspection.ids("target")[1:]
+    written = inspection.written_ids()
     return {
         "norm": model.config.norm == "pre",
-        "layers": [read_layer(tokenizer, layer_logits(model, state), written) for state in inspection.trace.states],
+        "layers": [
+            read_layer(tokenizer, inspection.allowed(layer_logits(model, state)), written)
+            for state in inspection.trace.states
+        ],
     }
 
 

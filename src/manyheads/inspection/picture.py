@@ -1,5 +1,5 @@
-"""Pictures for papers and slides, SVG or PNG, without a browser: one matrix, a map of every head, lines between words, or what is
-lost without each head.
+"""Pictures for papers and slides, SVG or PNG, without a browser: one matrix, a map of every head, lines between words, what is
+lost without each head, or how a model that writes all at once came to what it wrote.
 
 A shade grows with the square root of a weight, so that small ones can be seen.
 """
@@ -14,6 +14,7 @@ from manyheads.errors import OptionError, choose
 from manyheads.inspection.figure import INK, PAPER, SOFT, Picture, drawn, frame
 from manyheads.inspection.headpicture import draw_report
 from manyheads.inspection.inspected import Inspected
+from manyheads.inspection.iterationpicture import draw_at_once
 from manyheads.inspection.plane import NAMES, Plane, choose_plane
 from manyheads.inspection.translated import Inspection
 from manyheads.report.markup import visible
@@ -140,4 +141,5 @@ PICTURES: dict[str, Callable[..., None]] = {
     "map": draw_map,
     "lines": draw_lines,
     "heads": draw_heads,
+    "iterations": lambda figure, inspection: draw_at_once(figure, inspection, ramp()),
 }

@@ -17,7 +17,7 @@ from manyheads.inspection.inspected import Inspected
 from manyheads.inspection.sides import Piece, Side
 from manyheads.report.markup import visible
 
-__all__ = ["NAMES", "Plane", "choose_plane", "merged"]
+__all__ = ["NAMES", "Plane", "choose_plane", "label", "merged"]
 
 
 NAMES = {"encoder": "encoder", "decoder": "decoder, to itself", "cross": "decoder, to the source"}
@@ -80,17 +80,12 @@ def check_place(kind: str, layer: int, head: int | None, layers: int, heads: int
 
 def sides_of(inspection: Inspected, kind: str, read: bool = False) -> tuple[list[Piece], list[Piece]]:
     """The pieces of the queries, as they are written or `read`, and those of the keys."""
-    queries, keys = holders(inspection, kind)
-    if kind == "encoder":
-        return queries.pieces, keys.pieces
-    rows = queries.pieces[:-1] if read else queries.pieces[1:]
-    return rows, keys.pieces[:-1] if kind == "decoder" else keys.pieces
+    return inspection.looking(kind, read)[1], inspection.looked_at(kind)[1]
 
 
 def holders(inspection: Inspected, kind: str) -> tuple[Side, Side]:
     """The sides of the queries and of the keys."""
-    names = {"encoder": ("source", "source"), "decoder": ("target", "target"), "cross": ("target", "source")}[kind]
-    return inspection.sides[names[0]], inspection.sides[names[1]]
+    return inspection.looking(kind)[0], inspection.looked_at(kind)[0]
 
 
 def words_of(side: Side, pieces: Sequence[Piece]) -> list[str]:

@@ -19,10 +19,10 @@ __all__ = ["bytes_of", "read_spelling"]
 
 
 def read_spelling(inspection: Inspected) -> dict[str, Any]:
-    """For each side: what was typed, where what the model has lies in it, and how its pieces are spelt. For JSON."""
+    """For each side that spells a text: what was typed, where what the model has lies in it, and how its pieces are spelt. For JSON."""
     tokenizers, typed = inspection.tokenizers, inspection.typed
     first, *others = tokenizers.values()
-    told = {name: read_one(tokenizers[name], side, typed[name]) for name, side in inspection.sides.items()}
+    told = {name: read_one(tokenizers[name], inspection.sides[name], typed[name]) for name in inspection.spelt}
     return {"joint": bool(others) and all(other is first for other in others), **told}
 
 

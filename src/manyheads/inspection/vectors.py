@@ -6,7 +6,7 @@
 
 f of row t is the log-probability of what that row writes. A vector of 0 is no word at an unchanged place: positions stay.
 
-B rows of a batch · S source pieces · T target pieces that are read · D model width
+B rows of a batch · S source pieces · T target pieces that are read · D model width · W words
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,11 +20,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from manyheads.decoding.batching import evaluating
+from manyheads.decoding.mask_predict import words_alone
 from manyheads.models.language_model import LanguageModel
 from manyheads.models.transformer import Transformer
 from manyheads.nn.table import Table
 
-__all__ = ["Integrated", "LoneText", "Pair", "gradient_x_input", "integrated_gradients", "leave_one_out"]
+__all__ = ["Integrated", "LoneText", "Pair", "Places", "gradient_x_input", "integrated_gradients", "leave_one_out"]
 
 MOST_TOKENS = 4_096
 """Pieces, of both sides, that are computed together."""
@@ -59,6 +60,10 @@ class Pair:
     def ids(self) -> tuple[Int[Tensor, " S"], Int[Tensor, " T"]]:
         return self.source, self.target
 
+    def seen(self, owed: Float[Tensor, "T T"]) -> Float[Tensor, "T T"]:
+        """What rows owe to the target, as far as they may see it: a row sees what stands before it, and itself."""
+        return owed.tril()
+
     def states(self, vectors: Vectors) -> Float[Tensor, "B T D"]:
         """What the decoder makes of vectors in the place of the words."""
         model = cast(Transformer, self.model)
@@ -66,9 +71,13 @@ class Pair:
         with evaluating(model), reading(model, vectors):
             return model.states(target, model.encode(source))
 
+    def allowed(self, logits: Float[Tensor, "*rows W"]) -> Float[Tensor, "*rows W"]:
+        """Without what the model is never let write."""
+        return logits
+
     def scores(self, states: Float[Tensor, "*rows D"], written: Int[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
         """The log-probability of what each row writes."""
-        log_p = self.model.logits(states).double().log_softmax(-1)
+        log_p = self.allowed(self.model.logits(states)).double().log_softmax(-1)
         return log_p.gather(-1, written[..., None])[..., 0]
 
     @torch.no_grad()
@@ -85,6 +94,19 @@ class LoneText(Pair):
         model, (_, given) = cast(LanguageModel, self.model), vectors
         with evaluating(model), reading(model, (given,)):
             return model.states(self.target.expand(len(given), -1))
+
+
+@dataclass(frozen=True, eq=False)
+class Places(Pair):
+    """The same where all is written at once: each row sees all places. Ids below `first` are not written."""
+
+    first: int
+
+    def seen(self, owed: Float[Tensor, "T T"]) -> Float[Tensor, "T T"]:
+        return owed
+
+    def allowed(self, logits: Float[Tensor, "*rows W"]) -> Float[Tensor, "*rows W"]:
+        return words_alone(logits, self.first)
 
 
 def tables_of(model: Transformer | LanguageModel) -> tuple[Table, Table]:
@@ -118,7 +140,7 @@ def leave_one_out(pair: Pair) -> Sides:
     if source.shape[1]:
         without_source = pair.values((each_left_out(source), target.expand(source.shape[1], -1, -1)))
     without_target = pair.values((source.expand(target.shape[1], -1, -1), each_left_out(target)))
-    return (whole - without_source).T, (whole - without_target).T.tril()
+    return (whole - without_source).T, pair.seen((whole - without_target).T)
 
 
 def each_left_out(vectors: Float[Tensor, "1 n D"]) -> Float[Tensor, "n n D"]:
@@ -128,7 +150,7 @@ def each_left_out(vectors: Float[Tensor, "1 n D"]) -> Float[Tensor, "n n D"]:
 
 
 def gradient_x_input(pair: Pair) -> Sides:
-    return products(pair.vectors, gradients(pair, pair.vectors))
+    return products(pair, pair.vectors, gradients(pair, pair.vectors))
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +198,7 @@ class Stretch:
     def taken(cls, pair: Pair, at: Callable[[float], Tensor], start: float, end: float) -> "Stretch":
         found = [gradients(pair, scaled(pair.vectors, start + node * (end - start))) for node in NODES]
         mean = tuple(sum(both) / len(NODES) for both in zip(*found, strict=True))
-        source, target = products(scaled(pair.vectors, end - start), mean)  # type: ignore[arg-type]
+        source, target = products(pair, scaled(pair.vectors, end - start), mean)  # type: ignore[arg-type]
         return cls(start, end, (source, target), at(end) - at(start) - source.sum(1) - target.sum(1))
 
 
@@ -188,9 +210,9 @@ def scaled(vectors: Vectors, share: float) -> Vectors:
     return vectors[0] * share, vectors[1] * share
 
 
-def products(vectors: Vectors, slopes: Vectors) -> Sides:
+def products(pair: Pair, vectors: Vectors, slopes: Vectors) -> Sides:
     source, target = ((one * slope).sum(-1) for one, slope in zip(vectors, slopes, strict=True))
-    return source, target.tril()
+    return source, pair.seen(target)
 
 
 def gradients(pair: Pair, vectors: Vectors) -> Vectors:

@@ -35,7 +35,7 @@ Given = tuple[Any, ...]
 def value_zeroing(pair: Pair) -> Sides:
     """What the rows of a decoder owe to the source, if there is one, and to the target."""
     found = layer_changes(pair.model, pair.source, pair.target)
-    target = mean_of([changes.tril() for changes in found["decoder"]])
+    target = mean_of([pair.seen(changes) for changes in found["decoder"]])
     return mean_of(found["cross"]) if "cross" in found else target[:, :0], target
 
 

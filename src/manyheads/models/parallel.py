@@ -76,10 +76,10 @@ class ParallelTransformer(Transformer):
             return states, self.link(states, lengths_of(target_layout) - 1)
         return states, None
 
-    def fill(self, target: Int[Tensor, "B T"], cache: DecoderCache, layout: Padded) -> Float[Tensor, "B T W"]:
-        """Logits of the word in every place, of sentences whose memory the cache holds: it is read many times, and its keys are made once."""
+    def look_again(self, target: Int[Tensor, "B T"], cache: DecoderCache, layout: Padded) -> Float[Tensor, "B T D"]:
+        """The states of all places, of sentences whose memory the cache holds: it is read many times, and its keys are made once."""
         x = self.embed_target((self.target_words or self.words)(target), layout)
-        return self.logits(self.decoder(x, layout, cache.memory, cache.memory_layout))
+        return self.decoder(x, layout, cache.memory, cache.memory_layout)
 
     @property
     def output_words(self) -> Float[Tensor, "W D"]:
@@ -151,11 +151,13 @@ class Links(nn.Module):
     def forward(self, x: Float[Tensor, "B L D"], last: Int[Tensor, " B"]) -> Float[Tensor, "B L L"]:
         """log P that a path goes on from a vertex (a row) to another, each row of which there is a way on adding up to 1."""
         queries, keys = (layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for layer in (self.query, self.key))
-        scores = queries.float() @ keys.float().mT / math.sqrt(queries.shape[-1])
-        ahead = forward_links(x.shape[1], last)[:, None]
-        # A row without a way on is finite here, so that no gradient is NaN, and has no links in the end.
-        log_p = scores.masked_fill(~ahead, torch.finfo(scores.dtype).min).log_softmax(-1)
-        mixed = (log_p + self.gate(x).float().log_softmax(-1).mT[..., None]).logsumexp(1)
+        gates = self.gate(x)
+        with torch.autocast(x.device.type, enabled=False):  # a path adds up a link for each word
+            scores = queries.float() @ keys.float().mT / math.sqrt(queries.shape[-1])
+            ahead = forward_links(x.shape[1], last)[:, None]
+            # A row without a way on is finite here, so that no gradient is NaN, and has no links in the end.
+            log_p = scores.masked_fill(~ahead, torch.finfo(scores.dtype).min).log_softmax(-1)
+            mixed = (log_p + gates.float().log_softmax(-1).mT[..., None]).logsumexp(1)
         return mixed.masked_fill(~ahead[:, 0], -torch.inf)
 
 

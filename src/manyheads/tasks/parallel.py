@@ -15,7 +15,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from manyheads.decoding.desks import forget_desks
 from manyheads.decoding.parallel_translator import ParallelTranslator
 from manyheads.decoding.translator import Translator
 from manyheads.models.parallel import ParallelTransformer, as_difference, lengths_of
@@ -26,8 +25,7 @@ from manyheads.recipe import Recipe
 from manyheads.tasks import translate
 from manyheads.tasks.consistency import PairLoss
 from manyheads.tasks.pairs import Inputs, PackedPairs, PairBatch, Pairs, pack_pairs
-from manyheads.tasks.translate import VALIDATION_BATCH, Validation
-from manyheads.team import ALONE, Team
+from manyheads.tasks.translate import VALIDATION_BATCH
 from manyheads.text.packs import Room
 from manyheads.text.places import asked_for, filled_up, hide_places, read_there
 from manyheads.text.shards import Rows
@@ -126,12 +124,6 @@ class Task(translate.Task):
 
     def translator(self, model: nn.Module) -> ParallelTranslator:
         return ParallelTranslator(model, self.vocabulary, self.recipe)  # type: ignore[arg-type]
-
-    def validate(self, model: nn.Module, *, final: bool = False, on: str = "dev", team: Team = ALONE) -> Validation:
-        try:
-            return super().validate(model, final=final, on=on, team=team)
-        finally:
-            forget_desks(model)
 
     def search(self, translator: Translator, final: bool) -> Any:
         return translator.search(batch=VALIDATION_BATCH)

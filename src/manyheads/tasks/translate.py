@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from manyheads.decoding.find_reading import find_reading
-from manyheads.decoding.rooms import forget_rooms
+from manyheads.decoding.recordings import forget_recordings
 from manyheads.decoding.translation import ForcedScore
 from manyheads.decoding.translator import Translator
 from manyheads.evaluation.rates import mean_loss, perplexity
@@ -116,7 +116,7 @@ class Task(LineTask):
         try:
             return self.judge(model, final=final, on=on, team=team)
         finally:
-            forget_rooms(model)
+            forget_recordings(model)
 
     def judge(self, model: nn.Module, *, final: bool, on: str, team: Team) -> Validation:
         translator = self.translator(model)

@@ -8,6 +8,7 @@ import { direction, spelt, visible } from "./letters.js";
 import { alignPicture } from "./alignpicture.js";
 import { attributionsOf, linksByAttribution, METHODS } from "./methods.js";
 import { exact, percent } from "./numbers.js";
+import { firstRow, sureOf } from "./rows.js";
 import { columnOf, gridOf, headName, meanGrid, rowOf, unitWith } from "./weights.js";
 
 const LIGHTEST = 0.04; // a link of less is a hair that nobody sees
@@ -174,8 +175,8 @@ export function alignView(shared) {
 
   function certainty(word) {
     if (word.side === "source") return `each number is a share of ${verbs().whole}`;
-    const written = grid.rows[word.n].pieces.filter((n) => n > 0);
-    const all = written.reduce((sum, n) => sum + shared.header.steps[n - 1].log_probability, 0);
+    const written = grid.rows[word.n].pieces.filter((n) => n >= firstRow(shared.header));
+    const all = written.reduce((sum, n) => sum + sureOf(shared.header, n), 0);
     return written.length ? `written with probability ${exact(Math.exp(all))}` : "";
   }
 
@@ -226,7 +227,19 @@ export function sourceOfLinks({ header, state }) {
   return headName(layer, head) + late;
 }
 
+// Of a graph, only the vertices of the path are words of a translation.
+function alongPath(grid, { graph }) {
+  if (!grid || !graph) return grid;
+  const kept = [...grid.rows.keys()].filter((row) => grid.rows[row].pieces.some((n) => graph.path.includes(n)));
+  const values = Float64Array.from(kept.flatMap((row) => [...rowOf(grid, row)]));
+  return { ...grid, rows: kept.map((row) => grid.rows[row]), values };
+}
+
 export async function linksOf(shared) {
+  return alongPath(await everyLink(shared), shared.header);
+}
+
+async function everyLink(shared) {
   const { header, state } = shared;
   if (state.links === "all") return meanGrid(shared);
   if (state.links === "attribution") return linksByAttribution(shared) || meanGrid(shared);

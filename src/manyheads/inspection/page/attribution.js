@@ -18,6 +18,7 @@ import { textWidth } from "./ruler.js";
 import { sheet } from "./saving.js";
 import { namesOf } from "./selection.js";
 import { makeTip } from "./tip.js";
+import { isAtOnce } from "./rows.js";
 import { maskOf, rowOf, unitWith } from "./weights.js";
 
 const MOST_OWED = 12;
@@ -30,10 +31,15 @@ const OTHERS = "‘manyheads inspect … --attribution leave-one-out’ puts ano
 const NONE = "This page has no attributions.";
 const HIDDEN_DEBTS = "Begin and end are hidden; what is owed to them is not shown.";
 const OVERS = { source: "source", target: "what was written" };
+const OVERS_OF_PLACES = { source: "source", target: "what was read in the places" };
+
+function oversOf(header) {
+  return isAtOnce(header) ? OVERS_OF_PLACES : OVERS;
+}
 
 // What is owed to: a side. Of one text there is no choice.
 export function nameOfOver(header, over) {
-  return isLone(header) ? "the text" : OVERS[over];
+  return isLone(header) ? "the text" : oversOf(header)[over];
 }
 
 export function attributionView(shared) {
@@ -195,7 +201,7 @@ export function attributionView(shared) {
 }
 
 function others(header) {
-  return `${OTHERS}${isLone(header) ? "" : "; the page of ‘manyheads serve’ has all"}.`;
+  return `${OTHERS}${isLone(header) || isAtOnce(header) ? "" : "; the page of ‘manyheads serve’ has all"}.`;
 }
 
 // Those that are there, or can be asked for; and what is owed to.
@@ -204,7 +210,7 @@ export function debtChoice(shared) {
   const methods = Object.entries(METHODS).filter(([method]) => asking || attributionsOf(shared)[method]);
   return [
     ...(methods.length ? [choice("Method", methods, state.method, (method) => choose({ method }))] : []),
-    isLone(header) ? null : choice("Owed to", Object.entries(OVERS), state.over, (over) => choose({ over })),
+    isLone(header) ? null : choice("Owed to", Object.entries(oversOf(header)), state.over, (over) => choose({ over })),
   ];
 }
 

@@ -15,6 +15,7 @@ import { spelt, visible } from "./letters.js";
 import { isLone, sidesIn, writes } from "./models.js";
 import { clamp, signed } from "./numbers.js";
 import { makePlayer } from "./player.js";
+import { firstRow, readPieces } from "./rows.js";
 import { sheet } from "./saving.js";
 import { greatest, strip } from "./strips.js";
 import { makeTip } from "./tip.js";
@@ -60,7 +61,7 @@ function walkView(shared) {
   const stage = () => stages[now()];
   const go = (n) => chooseStage(stages[clamp(n, 0, stages.length - 1)]);
   const player = makePlayer({
-    now: () => now() + 1, go: (n) => go(n - 1), last: stages.length, shown: () => element.isConnected,
+    now: () => now() + 1, go: (n) => go(n - 1), last: () => stages.length, shown: () => element.isConnected,
     turned: (playing) => (play.textContent = playing ? "Pause" : "Play"),
   });
 
@@ -70,8 +71,8 @@ function walkView(shared) {
 
   // ── which word ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  // A row of the target reads a piece and writes the one behind it; it is known by what it writes.
-  const firstOf = (side) => (side === "source" ? 0 : 1);
+  // A row of the target is known by what it writes.
+  const firstOf = (side) => (side === "source" ? 0 : firstRow(header));
   const pieceOf = (side) => clamp(shared.state[side] ?? firstOf(side), firstOf(side), header[side].pieces.length - 1);
   const rowOfSide = (side) => pieceOf(side) - firstOf(side);
   const chooseWord = (side, row) => shared.choose({ [side]: clamp(row + firstOf(side), firstOf(side), header[side].pieces.length - 1) });
@@ -97,7 +98,7 @@ function walkView(shared) {
     const all = await Promise.all(looked.map((head) => computed(shared, one.kind, one.layer, head, row)));
     if (all.some((found) => !found.keys)) return null;
     const found = one.name === "join" ? all[headNumber()] : all[0];
-    const keyPieces = attends ? header[sidesOf(one.kind).keys].pieces : [];
+    const keyPieces = attends ? header[sidesOf(header, one.kind).keys].pieces : [];
     const offAt = (head) => header.off.findIndex(([kind, layer, n]) => kind === one.kind && layer === one.layer && n === head);
     const isOff = (head) => offAt(head) >= 0;
     const given = (head) => (header.means ? header.means[offAt(head)] : all[head].output.map(() => 0));
@@ -106,7 +107,7 @@ function walkView(shared) {
       part: reader(planes), found, all, keyPieces, row,
       key: found ? keyOf(one, found.keys, row) : null,
       head: headNumber(), off: isOff(headNumber()), instead, means: Boolean(header.means),
-      pieces: header[one.side].pieces, piece: pieceOf(one.side),
+      read: readPieces(header, one.side), pieces: header[one.side].pieces, piece: pieceOf(one.side), first: firstOf(one.side),
       queryPiece: labelOf(one.side, row),
       ...(writes(header) ? writing() : {}),
       scaled: header.flow[one.side].includes("scaled"), segment: header.flow[one.side].includes("segment"),
@@ -119,7 +120,7 @@ function walkView(shared) {
   // The row of the target: what it writes, and how that fared.
   function writing() {
     const row = rowOfSide("target");
-    return { step: header.steps[row], written: header.target.pieces[row + 1].id, logSum: header.flow.log_sums[row] };
+    return { step: header.steps[row], written: header.target.pieces[row + firstOf("target")].id, logSum: header.flow.log_sums[row] };
   }
 
   // The key that is looked at: of itself a word’s own, of the source the chosen one, else the heaviest.
@@ -130,7 +131,7 @@ function walkView(shared) {
   }
 
   function labelOf(side, row) {
-    return header[side].pieces[row].text; // what a row reads
+    return readPieces(header, side)[row].text; // what a row reads
   }
 
   // ── drawing ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -144,7 +145,7 @@ function walkView(shared) {
     const walk = await walkAt(one, planes);
     if (mine !== run) return;
     const count = header[one.side].pieces.length - firstOf(one.side);
-    const about = { header, count, keys: walk && walk.keyPieces.length - (one.kind === "decoder" ? 1 : 0), place: rowOfSide(one.side) };
+    const about = { header, count, keys: walk && walk.keyPieces.length - (one.kind === "decoder" ? firstRow(header) : 0), place: rowOfSide(one.side) };
     shown = { stage: one, words: wordsOf(one, about), rows: walk ? rowsOfStage(one, walk) : [], piece: wordName(one.side) };
     showFigure(one, planes, one.kind === "cross" && walk && walk.found ? walk.key : null);
     showWords(one);
@@ -155,10 +156,13 @@ function walkView(shared) {
   }
 
   function wordName(side) {
-    const pieces = header[side].pieces;
     const row = rowOfSide(side);
-    if (side === "source") return `‘${visible(pieces[row].text)}’`;
-    return `‘${visible(pieces[row].text)}’, which writes ‘${visible(pieces[row + 1].text)}’`;
+    const read = `‘${visible(labelOf(side, row))}’`;
+    return side === "source" ? read : `${read}, which writes ‘${visible(writtenBy(row))}’`;
+  }
+
+  function writtenBy(row) {
+    return header.target.pieces[row + firstOf("target")].text;
   }
 
   function placeName(one) {
@@ -215,7 +219,7 @@ function walkView(shared) {
     const lengthOf = ({ layer, sublayer, side }, part) => read(`${layer}/${sublayer}/${part}`, side, rowsOn[side]).norm;
     const changeOf = (other) => changeBy(other, { x: lengthOf(other, "x"), y: lengthOf(other, "y") });
     const name = (side, row) => (header[side] ? visible(labelOf(side, row)) : null);
-    const ends = { encoder: name("source", rowsOn.source), decoder: name("target", rowsOn.target), out: name("target", rowsOn.target + 1) };
+    const ends = { encoder: name("source", rowsOn.source), decoder: name("target", rowsOn.target), out: header.target ? visible(writtenBy(rowsOn.target)) : null };
     const { picture, boxAt } = figureOf(boxesOf(stages, changeOf), ends, one.box, shared.colours, inkOf(element), chooseStage);
     const legend = h("p", { class: "note" }, "A box is darker, the more it changes its word: the length of what it adds, over that of the vector.");
     const scroll = h("div", { class: "scroll" }, picture);

@@ -18,7 +18,7 @@ export function rowsOfStage(stage, walk) {
 }
 
 const MAKERS_OF_ROWS = {
-  pieces: (stage, { pieces, row }) => [piecesRow(pieces.slice(0, stage.side === "source" ? undefined : -1), row, 0)],
+  pieces: (_, { read, row }) => [piecesRow(read, row, 0)],
   vectors: (_, { part, width, scaled }) => [
     vectorRow("E[piece]", part("words"), width),
     ...(scaled ? [sign(`× √${width}`), vectorRow("x", part("scaled"), width)] : [])],
@@ -48,8 +48,8 @@ const MAKERS_OF_ROWS = {
   logits: (stage, walk) => [
     vectorRow("x", endOf(walk), walk.width), sign("· each E[piece]"), candidateBars(walk, (one) => one.log_probability + walk.logSum, signed)],
   choice: (stage, walk) => [candidateBars(walk, (one) => Math.exp(one.log_probability), exact)],
-  word: (stage, { pieces, piece, step }) => [
-    piecesRow(pieces.slice(0, piece + 1), piece, 1),
+  word: (_, { pieces, piece, first, step }) => [
+    piecesRow(first ? pieces.slice(0, piece + 1) : pieces, piece, first), // all at once: those behind it are there, too
     sign(`probability ${exact(Math.exp(step.log_probability))}${step.rank ? `, rank ${step.rank + 1}` : ", the likeliest"}`)],
 };
 

@@ -1,6 +1,7 @@
 // What happens at each stage, in one sentence, with its formula and its shapes, for the options of this model.
 
 import { isLone } from "./models.js";
+import { isAtOnce } from "./rows.js";
 
 const EVEN = {
   layer: ["γ · (x − mean) / √(variance + ε) + β", "mean 0 and spread 1, then a learned gain and shift"],
@@ -24,6 +25,8 @@ function counted(n) {
 }
 
 function wordsOnLast(header) {
+  if (header.graph) return "Each vertex says a word like this, all at the same time. Which of them are read is up to the links between them.";
+  if (isAtOnce(header)) return "This is the word of this place. The others are written at the same time; a place that was not masked keeps what it says.";
   if (isLone(header)) return "This is the piece that comes next in the text. The next row reads it, and all of this begins again.";
   return "One piece is written. The next row reads it, and all of this begins again.";
 }
@@ -41,11 +44,13 @@ export function wordsOf(stage, { header, count, keys, place }) {
   const turned = options.positions === "rotary" && !cross ? " Then q and k are turned by their places (rotary)." : "";
   const shared = groups < heads ? ` k and v have ${groups} heads: ${heads / groups} queries share one.` : "";
   const even = post ? ["add and norm", ` The sum is brought to ${evenly}.`, `norm(x + y),  norm(x) = ${normed}`] : ["add", "", "x + y"];
-  const masked = stage.kind === "decoder" ? " What is not yet written is masked: it gets exactly 0." : "";
+  const ahead = header.model.bounds[stage.kind] && header.model.bounds[stage.kind][1] !== 0;
+  const masked = stage.kind === "decoder" && !ahead ? " What is not yet written is masked: it gets exactly 0." : "";
   const told = {
     pieces: [
       "pieces", stage.side === "source"
         ? "The text is cut into pieces, and each is a number of the vocabulary."
+        : isAtOnce(header) ? "All places are read at once: what stands there, and a mask where nothing is known. Each row writes its own place."
         : isLone(header) ? "The text is cut into pieces. Each row reads one of them, and says which one comes behind it."
           : "What is written so far is read, after a begin: each row reads one piece, and will write the one behind it.",
       "text → pieces → numbers", `${count} pieces, of ${counted(words[stage.side])} that there are`,

@@ -1,6 +1,7 @@
 // What view 16 has tables of, and what each is called.
 
 export const FORMS = {
+  iterations: "iterations",
   alignment: "alignment",
   attention: "attention",
   candidates: "candidates",

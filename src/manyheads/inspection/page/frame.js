@@ -5,18 +5,20 @@ import { h, replace, replaceControls, rove } from "./dom.js";
 import { keyHelp } from "./keys.js";
 import { spelt, visible } from "./letters.js";
 import { isLone, nameOfOutput, viewsOf, writes } from "./models.js";
+import { countOfWritten, isAtOnce, takenTry } from "./rows.js";
 import { asCsv, asPng, asSvg, copy, download } from "./saving.js";
 
 const LONG = 240; // letters of both texts, above which they are set small
 const HIDDEN = "Begin and end are hidden: what the others have was made to add up to 1 again, row by row.";
 const SINGLE = "Vectors belong to pieces, all of them: here nothing is merged or hidden.";
 const TITLES = {
+  iterations: "Iterations", graph: "Graph",
   align: "Translate and align", lines: "Lines", matrix: "Matrix", map: "Model map", steps: "Decoding steps",
   beam: "Beam tree", lens: "Layer lens", switches: "Head switchboard", attribution: "Attribution",
   inside: "Query and key", flow: "Flow", compare: "Compare", replay: "Replay", heads: "Heads",
   pieces: "Text to pieces", tables: "Text form",
 };
-const WHOLE = ["switches", "lens", "pieces", "attribution", "heads"]; // views that neither merge nor hide
+const WHOLE = ["iterations", "switches", "lens", "pieces", "attribution", "heads"]; // views that neither merge nor hide
 const MOST_NAMED = 3; // heads that are off, above which they are only counted
 
 export function titleOf(header) {
@@ -35,11 +37,19 @@ export function titleOf(header) {
     h("dl", { class: "facts" }, facts.filter(Boolean).map(fact)));
 }
 
-function likelihoodOf({ log_probability: logProbability, steps }) {
+function likelihoodOf(header) {
+  const { log_probability: logProbability } = header;
   return [
     ["log-probability", logProbability.toFixed(2).replace("-", "−")],
-    ["perplexity per piece", Math.exp(-logProbability / steps.length).toFixed(2)],
+    ["perplexity per piece", Math.exp(-logProbability / countOfWritten(header)).toFixed(2)],
+    ...(isAtOnce(header) ? [writtenHow(header)] : []),
   ];
+}
+
+function writtenHow(header) {
+  if (header.graph) return ["written", `all at once, a path through ${header.graph.path.length} of ${header.graph.vertices.length} vertices`];
+  const { length, iterations } = takenTry(header);
+  return ["written", `all at once, ${length} places in ${iterations.length === 1 ? "1 iteration" : `${iterations.length} iterations`}`];
 }
 
 function bothTexts(header) {
@@ -61,10 +71,15 @@ function withoutHeads(off) {
   return off.map(([kind, layer, head]) => `${kind} ${layer}.${head}`).join(", ");
 }
 
+// A graph is read once.
+function titleOfView(header, view) {
+  return TITLES[view === "iterations" && header.graph ? "graph" : view];
+}
+
 export function tabsOf(shared) {
   const views = viewsOf(shared.header);
   const tabs = views.map((view) =>
-    h("button", { type: "button", role: "tab", "data-view": view, click: () => shared.choose({ view }) }, TITLES[view]));
+    h("button", { type: "button", role: "tab", "data-view": view, click: () => shared.choose({ view }) }, titleOfView(shared.header, view)));
   const there = { compare: shared.other.possible, replay: shared.header.replay, heads: shared.header.report };
   views.forEach((view, n) => (tabs[n].hidden = view in there && !there[view] && shared.state.view !== view));
   const step = (event) => {
@@ -96,11 +111,18 @@ export function showSettings(element, shared) {
 export function showNotes(element, { header, state }) {
   const inside = state.view === "inside" || state.view === "flow";
   const notes = [
+    isAtOnce(header) && !header.graph && !["iterations", "pieces"].includes(state.view) ? passNote(header) : null,
     state.hide && !inside && !WHOLE.includes(state.view) ? HIDDEN : null,
     (state.words || state.hide) && inside ? SINGLE : null,
     ...header.left_out.map((what) => `Left out: ${what}.`),
   ];
   replace(element, notes.filter(Boolean).map((text) => h("p", { class: "note" }, text)));
+}
+
+function passNote(header) {
+  const { iterations } = takenTry(header);
+  const last = header.iteration === iterations.length ? ", the last" : ` of ${iterations.length}`;
+  return `Heads and vectors are those of iteration ${header.iteration}${last}; masked places are read as ▢ and their number.`;
 }
 
 export function actionsOf(shared, current) {

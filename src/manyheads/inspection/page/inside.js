@@ -10,7 +10,7 @@ import { clamp, exact, signed } from "./numbers.js";
 import { namesOf } from "./selection.js";
 import { strip } from "./strips.js";
 import { makeTip } from "./tip.js";
-import { sidesOf } from "./weights.js";
+import { firstOfKind, sidesOf } from "./weights.js";
 
 const FAR_OFF = 0.002; // 16-bit weights are off by 0.0005 at most: more means that the sums here are not the model's
 
@@ -30,10 +30,9 @@ export function insideView(shared) {
 
   // ── which query, which key ────────────────────────────────────────────────────────────────────────────────────────
 
-  // Row t of a decoder writes piece t + 1; a row of the encoder is its piece.
-  const first = () => (shared.state.kind === "encoder" ? 0 : 1);
+  const first = () => firstOfKind(shared.header, shared.state.kind); // the piece of the first row
   const names = () => namesOf(shared.state.kind);
-  const piecesOf = (side) => shared.header[sidesOf(shared.state.kind)[side]].pieces;
+  const piecesOf = (side) => shared.header[sidesOf(shared.header, shared.state.kind)[side]].pieces;
   const within = (piece) => clamp(piece, first(), piecesOf("queries").length - 1);
   const queryPiece = () => within(shared.state[names().query] ?? first());
   const headNumber = () => shared.state.head || 0; // a mean has neither query nor key

@@ -19,6 +19,7 @@ import { headsView } from "./heads.js";
 import { insideView } from "./inside.js";
 import { asked, keepPlain } from "./keys.js";
 import { lensView } from "./lens.js";
+import { iterationsView } from "./iterations.js";
 import { linesView } from "./lines.js";
 import { mapView } from "./map.js";
 import { matrixView } from "./matrix.js";
@@ -32,7 +33,7 @@ import { switchesView } from "./switches.js";
 import { tablesView } from "./tables.js";
 
 const MAKERS = {
-  align: alignView, lines: linesView, matrix: matrixView, map: mapView, steps: stepsView, beam: beamView,
+  iterations: iterationsView, align: alignView, lines: linesView, matrix: matrixView, map: mapView, steps: stepsView, beam: beamView,
   lens: lensView, switches: switchesView, attribution: attributionView, inside: insideView, flow: flowView,
   compare: compareView, replay: replayView, heads: headsView, pieces: piecesView, tables: tablesView,
 };

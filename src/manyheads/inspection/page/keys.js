@@ -37,7 +37,7 @@ export function asked(event, { state, header }) {
   if (towards) return stepped(...towards, state, header);
   if (event.key === "w") return { words: !state.words };
   if (event.key === "b") return { hide: !state.hide };
-  if (event.key === "Escape") return { source: null, target: null, other: null };
+  if (event.key === "Escape") return { source: null, target: null, other: null, place: null };
   const view = viewsOf(header)[event.key - 1];
   return view ? { view } : null;
 }

@@ -8,6 +8,7 @@ import { lensPicture } from "./lenspicture.js";
 import { spelt, visible } from "./letters.js";
 import { firstWritten } from "./models.js";
 import { clamp, exact } from "./numbers.js";
+import { firstRow } from "./rows.js";
 import { makeTip } from "./tip.js";
 
 const APPLIED = {
@@ -32,13 +33,13 @@ export function lensView(shared) {
     h("div", { class: "two" }, h("section", {}, lead, bars), h("section", {}, fate, byLayer)),
     h("p", { class: "note" }, `${APPLIED[lens.norm]} ${NOT_TRAINED_FOR}`));
   const tip = makeTip(element);
-  const [layers, steps] = [lens.layers.length, lens.layers[0].length];
+  const [layers, steps, first] = [lens.layers.length, lens.layers[0].length, firstRow(shared.header)];
 
   const now = () => ({
-    layer: Math.min(shared.state.layer, layers - 1), step: clamp((shared.state.target || firstWritten(shared.header)) - 1, 0, steps - 1),
+    layer: Math.min(shared.state.layer, layers - 1), step: clamp((shared.state.target || firstWritten(shared.header)) - first, 0, steps - 1),
   });
   const at = ({ layer, step }) => lens.layers[layer][step];
-  const written = (step) => target.pieces[step + 1];
+  const written = (step) => target.pieces[step + first];
   const share = (one) => Math.exp(one.log_probability);
 
   function update() {
@@ -46,7 +47,7 @@ export function lensView(shared) {
     const chosen = now();
     grid.style.setProperty("--steps", steps);
     const corner = h("span", { class: "corner" }, "written");
-    const heads = target.pieces.slice(1).map((piece, step) =>
+    const heads = target.pieces.slice(first).map((piece, step) =>
       h("span", { class: step === chosen.step ? "heading chosen" : "heading", role: "columnheader" },
         h("bdi", {}, spelt(piece.text, true))));
     const rows = [...Array(layers).keys()].reverse().map((layer) => h("div", { class: "row", role: "row" },
@@ -63,16 +64,16 @@ export function lensView(shared) {
 
   function cellOf(place, chosen) {
     const one = at(place);
-    const [first] = one.candidates;
-    const same = first.id === written(place.step).id;
+    const [best] = one.candidates;
+    const same = best.id === written(place.step).id;
     const made = h("button", {
       type: "button", role: "gridcell", class: same ? "says same" : "says", "aria-label": visible(sentence(place)),
       "aria-pressed": String(place.layer === chosen.layer && place.step === chosen.step),
-      click: () => shared.choose({ layer: place.layer, target: place.step + 1 }),
+      click: () => shared.choose({ layer: place.layer, target: place.step + first }),
       pointerleave: tip.hide,
-      pointermove: (event) => tip.show(event, h("b", {}, exact(share(first))),
-        h("bdi", {}, `says ‘${visible(first.text)}’`), h("small", {}, fateOf(place))),
-    }, h("bdi", { class: "label" }, spelt(first.text, true)), h("span", { class: "rank" }, `${one.rank + 1}`));
+      pointermove: (event) => tip.show(event, h("b", {}, exact(share(best))),
+        h("bdi", {}, `says ‘${visible(best.text)}’`), h("small", {}, fateOf(place))),
+    }, h("bdi", { class: "label" }, spelt(best.text, true)), h("span", { class: "rank" }, `${one.rank + 1}`));
     made.style.setProperty("--tint", css(shared.colours.weight(share(one))));
     made.style.setProperty("--on", shared.colours.onWeight(share(one)));
     return made;
@@ -84,8 +85,8 @@ export function lensView(shared) {
   }
 
   function sentence(place) {
-    const [first] = at(place).candidates;
-    const says = `layer ${place.layer}, step ${place.step + 1}: says ‘${visible(first.text)}’ ${exact(share(first))}`;
+    const [best] = at(place).candidates;
+    const says = `layer ${place.layer}, step ${place.step + 1}: says ‘${visible(best.text)}’ ${exact(share(best))}`;
     return `${says}; written in the end ${fateOf(place)}`;
   }
 
@@ -112,7 +113,7 @@ export function lensView(shared) {
     if (!by) return;
     event.preventDefault();
     const { layer, step } = now();
-    shared.choose({ layer: clamp(layer + by[0], 0, layers - 1), target: clamp(step + by[1], 0, steps - 1) + 1 });
+    shared.choose({ layer: clamp(layer + by[0], 0, layers - 1), target: clamp(step + by[1], 0, steps - 1) + first });
   });
 
   return {
@@ -125,10 +126,12 @@ export function lensView(shared) {
   };
 }
 
-function lensTable({ lens, target }) {
-  const header = ["layer", "step", "written", "rank", "probability", "says", "says_probability"];
-  return [header, ...lens.layers.flatMap((row, layer) => row.map((one, step) => [
-    layer, step + 1, target.pieces[step + 1].text, one.rank + 1, Math.exp(one.log_probability).toFixed(6),
+function lensTable(header) {
+  const { lens, target } = header;
+  const first = firstRow(header);
+  const names = ["layer", "step", "written", "rank", "probability", "says", "says_probability"];
+  return [names, ...lens.layers.flatMap((row, layer) => row.map((one, step) => [
+    layer, step + 1, target.pieces[step + first].text, one.rank + 1, Math.exp(one.log_probability).toFixed(6),
     one.candidates[0].text, Math.exp(one.candidates[0].log_probability).toFixed(6),
   ]))];
 }

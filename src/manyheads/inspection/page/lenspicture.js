@@ -4,18 +4,20 @@ import { coloursFor, hex } from "./colour.js";
 import { s } from "./dom.js";
 import { shortened, visible } from "./letters.js";
 import { exact } from "./numbers.js";
+import { firstRow } from "./rows.js";
 import { INK, sheet } from "./saving.js";
 
 const [LENS_WIDE, LENS_HIGH, LENS_LEFT] = [76, 30, 70];
 
-export function lensPicture({ model, lens, target }) {
+export function lensPicture(header) {
+  const { model, lens, target } = header;
   const [layers, steps] = [lens.layers.length, lens.layers[0].length];
   const norm = lens.norm ? "last norm and table" : "table";
   const what = `what each layer would write (${norm} applied); colour: probability of what was written; its rank`;
   const caption = `${visible(model.name || "model")}: ${what}`;
   const picture = sheet(Math.max(760, LENS_LEFT + LENS_WIDE * steps + 24), LENS_HIGH * (layers + 1) + 70, caption);
   const colours = coloursFor("light");
-  target.pieces.slice(1).forEach((piece, step) => picture.append(
+  target.pieces.slice(firstRow(header)).forEach((piece, step) => picture.append(
     s("text", { x: LENS_LEFT + LENS_WIDE * step + 5, y: 32, "font-weight": 600 }, shortened(visible(piece.text), 8))));
   lens.layers.forEach((row, layer) => {
     const y = 44 + LENS_HIGH * (layers - 1 - layer);

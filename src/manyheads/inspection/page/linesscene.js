@@ -50,7 +50,7 @@ async function keysAndQueries(shared) {
   const { kind, layer } = shared.state;
   const grid = await gridOf(shared, kind, layer, null);
   if (!grid || grid.block > 1) return null;
-  const { queries, keys } = sidesOf(kind);
+  const { queries, keys } = sidesOf(shared.header, kind);
   return [
     { name: kind === "cross" ? "source" : "other", side: keys, units: grid.columns },
     { name: queries, side: queries, units: grid.rows },
@@ -58,9 +58,8 @@ async function keysAndQueries(shared) {
 }
 
 function inColumns(set, columns, three) {
-  const { queries, keys } = sidesOf(set.kind);
-  const at = (side, alone) => (three ? columns.findIndex((column) => column.side === side) : alone);
-  const [query, key] = [at(queries, 1), at(keys, 0)];
+  const at = (ofSource, alone) => (three ? columns.findIndex((column) => (column.side === "source") === ofSource) : alone);
+  const [query, key] = [at(set.kind === "encoder", 1), at(set.kind !== "decoder", 0)];
   const among = (column, units) => units.map((unit) => unitWith(columns[column].units, unit.pieces[0]));
   return { ...set, query, key, rows: among(query, set.grid.rows), keys: among(key, set.grid.columns) };
 }

@@ -1,7 +1,8 @@
 // Attributions: what each written word owes to what was read, by methods that do not ask where heads looked; as grids.
 
 import { isLone, writes } from "./models.js";
-import { sidesOf } from "./weights.js";
+import { isAtOnce } from "./rows.js";
+import { firstOfKind, sidesOf } from "./weights.js";
 import { merged, renormalised, rowsOf, unitsOf } from "./words.js";
 
 export const METHODS = {
@@ -37,19 +38,20 @@ export function attributionsOf({ header, asking }) {
 // {kind, rows, columns, values, …} as of an attention. What several pieces owe is added up, as their log-probabilities
 // are. Shares of 1 are averaged, as weights are.
 export function attributionGrid({ header, state }, found, over) {
-  const [numbers, side] = [found[over], header[over]];
+  const numbers = found[over];
   const kind = kindOwedTo(header, over);
+  const sides = sidesOf(header, kind);
   const [high, wide] = [numbers.length, numbers[0].length];
   const plane = { shape: [1, high, wide], data: Float64Array.from(numbers.flat()) };
   const keep = (unit) => !(state.hide && unit.special);
-  const queries = rowsOf(unitsOf(header[sidesOf(kind).queries], state.words), high, kind === "encoder" ? 1 : 0);
+  const queries = rowsOf(unitsOf(header[sides.queries], state.words), high, firstOfKind(header, kind));
   const rows = queries.filter(keep);
-  const read = unitsOf(side, state.words).map((unit) => ({ ...unit, pieces: unit.pieces.filter((n) => n < wide) }));
+  const read = unitsOf(header[sides.keys], state.words).map((unit) => ({ ...unit, pieces: unit.pieces.filter((n) => n < wide) }));
   const columns = read.filter((unit) => unit.pieces.length > 0).filter(keep);
   const values = merged(plane, 0, rows, columns);
   if (found.signed) rows.forEach((unit, row) => times(values, row, columns.length, unit.rows.length));
   else if (state.hide) renormalised(values, columns.length);
-  const bounds = kind === "decoder" ? [null, 0] : [null, null];
+  const bounds = kind === "decoder" && !isAtOnce(header) ? [null, 0] : [null, null];
   const most = found.signed ? values.reduce((largest, value) => Math.max(largest, Math.abs(value)), 0) : undefined;
   return { kind, rows, columns, values, block: 1, hidden: state.hide, bounds, most };
 }

@@ -1,20 +1,26 @@
 // What the model of a page is made of, and which views and tables make sense of it: an encoder and a decoder, an encoder
-// alone, or a decoder alone, which is a language model. What a model has not got is not in its header.
+// alone, or a decoder alone, which is a language model; one token after the other, or all at once. What a model has not
+// got is not in its header.
 
+import { firstRow, isAtOnce } from "./rows.js";
 import { KINDS } from "./weights.js";
 
 const EVERY_VIEW = [
-  "align", "lines", "matrix", "map", "steps", "beam", "lens", "switches", "attribution", "inside", "flow", "compare",
+  "iterations", "align", "lines", "matrix", "map", "steps", "beam", "lens", "switches", "attribution", "inside", "flow", "compare",
   "replay", "heads", "pieces", "tables",
 ];
 const EVERY_FORM = [
-  "alignment", "attention", "candidates", "hypotheses", "layers", "heads", "report", "attribution", "replay", "pieces",
+  "iterations", "alignment", "attention", "candidates", "hypotheses", "layers", "heads", "report", "attribution", "replay", "pieces",
 ];
 // Of one text there is nothing to align; who writes nothing has no steps, and nothing that a head could do for them.
 const OF_TWO_TEXTS = ["align", "beam", "compare", "replay", "heads"];
 const OF_WRITING = ["steps", "lens", "switches"];
 const FORMS_OF_TWO_TEXTS = ["alignment", "hypotheses", "report", "replay"];
 const FORMS_OF_WRITING = ["candidates", "layers"];
+// Who writes all at once has iterations, or a graph, in the place of steps and a search.
+const OF_ITERATIONS = ["iterations"];
+const OF_STEPS = ["steps", "beam", "compare", "replay", "heads"];
+const FORMS_OF_STEPS = ["hypotheses", "report", "replay"];
 export const ROLES_OF_TWO = {
   encoder: "the source at itself",
   decoder: "the translation at itself",
@@ -30,6 +36,11 @@ export function sidesIn(header) {
   return ["source", "target"].filter((side) => header[side]);
 }
 
+// Sides whose pieces, one after the other, spell a text: the vertices of a graph do not.
+export function speltSides(header) {
+  return sidesIn(header).filter((side) => header.spelling[side]);
+}
+
 // A language model, or an encoder alone.
 export function isLone(header) {
   return sidesIn(header).length === 1;
@@ -39,16 +50,17 @@ export function writes(header) {
   return Boolean(header.target);
 }
 
-function offered(header, all, ofTwo, ofWriting) {
-  return all.filter((name) => !(isLone(header) && ofTwo.includes(name)) && (writes(header) || !ofWriting.includes(name)));
+function offered(header, all, ofTwo, ofWriting, ofSteps) {
+  const idle = [isLone(header) ? ofTwo : [], writes(header) ? [] : ofWriting, isAtOnce(header) ? ofSteps : OF_ITERATIONS].flat();
+  return all.filter((name) => !idle.includes(name));
 }
 
 export function viewsOf(header) {
-  return offered(header, EVERY_VIEW, OF_TWO_TEXTS, OF_WRITING);
+  return offered(header, EVERY_VIEW, OF_TWO_TEXTS, OF_WRITING, OF_STEPS);
 }
 
 export function formsIn(header) {
-  return offered(header, EVERY_FORM, FORMS_OF_TWO_TEXTS, FORMS_OF_WRITING);
+  return offered(header, EVERY_FORM, FORMS_OF_TWO_TEXTS, FORMS_OF_WRITING, FORMS_OF_STEPS);
 }
 
 export function roleOfKind(header, kind) {
@@ -65,8 +77,9 @@ export function nameOfOutput(header) {
 }
 
 // The first piece that a model wrote by itself: a translator all of them, a language model those behind its prompt.
-export function firstWritten({ given, forced, target }) {
-  return given === undefined || forced ? 1 : Math.min(given, target.pieces.length - 1);
+export function firstWritten(header) {
+  const { given, forced, target } = header;
+  return given === undefined || forced ? firstRow(header) : Math.min(given, target.pieces.length - 1);
 }
 
 // Of a language model: was this piece of its text given to it, or written by it?

@@ -3,7 +3,7 @@
 
 import { active, h, replace, rove } from "./dom.js";
 import { direction, spelt, visible } from "./letters.js";
-import { nameOfSide, sidesIn } from "./models.js";
+import { nameOfSide, speltSides } from "./models.js";
 import { clamp } from "./numbers.js";
 import { marksIn, markTable, piecesTable, toldOf, tokenizerName } from "./piecesfacts.js";
 import { piecesPicture } from "./piecespicture.js";
@@ -13,7 +13,7 @@ const MOST_TYPED = 2000; // letters of what was typed that are shown
 
 export function piecesView(shared) {
   const { header } = shared;
-  const there = sidesIn(header);
+  const there = speltSides(header);
   const sides = Object.fromEntries(there.map((side) => [side, makeSide(side)]));
   const element = h("div", { class: "spelling" }, there.map((side) => sides[side].section));
   const tip = makeTip(element);

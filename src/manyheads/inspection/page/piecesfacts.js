@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { visible } from "./letters.js";
-import { sidesIn } from "./models.js";
+import { speltSides } from "./models.js";
 
 const TOKENIZER_NAMES = {
   WordPiece: "WordPiece: words, and pieces of words that go on with ##",
@@ -61,7 +61,7 @@ export function markTable(marks, side) {
 }
 
 export function piecesTable(header) {
-  const rows = sidesIn(header).flatMap((side) => header[side].pieces.map((piece, n) => [
+  const rows = speltSides(header).flatMap((side) => header[side].pieces.map((piece, n) => [
     side, n, piece.text, piece.id, header.spelling[side].bytes[n], piece.start, piece.end, piece.word,
     visible(header[side].words[piece.word].text),
     marksIn(header.spelling[side].marks, piece).map((mark) => `${mark.code} ${mark.name}`).join("; "),

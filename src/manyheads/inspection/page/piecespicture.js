@@ -8,7 +8,7 @@ import { INK, sheet } from "./saving.js";
 const [TILE_HIGH, WIDEST_LINE] = [58, 900];
 
 export function piecesPicture(header) {
-  const names = sidesIn(header);
+  const names = speltSides(header);
   const sides = names.map((side) => placedTiles(header, side));
   const high = (side) => 30 + side.lines * (TILE_HIGH + 10);
   const caption = `${visible(header.model.name || "model")}: text to pieces; below each its id and its bytes`;

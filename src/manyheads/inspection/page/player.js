@@ -2,7 +2,7 @@
 
 const PACE = 900; // milliseconds a step
 
-// now(), last, go(n): where it is, where it ends, how it moves. shown(): is it still to be seen? turned(playing) is told.
+// now(), last(), go(n): where it is, where it ends, how it moves. shown(): is it still to be seen? turned(playing) is told.
 export function makePlayer({ now, last, go, shown, turned, wait = PACE }) {
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
   let timer = null;
@@ -12,17 +12,17 @@ export function makePlayer({ now, last, go, shown, turned, wait = PACE }) {
     turned(false);
   };
   const tick = () => {
-    if (now() === last || !shown()) stop();
+    if (now() === last() || !shown()) stop();
     else go(now() + 1);
   };
   const start = () => {
-    if (now() === last) go(1);
+    if (now() === last()) go(1);
     timer = setInterval(tick, wait);
     turned(true);
   };
   const toggle = () => {
     if (timer) stop();
-    else if (calm.matches) go(now() === last ? 1 : now() + 1);
+    else if (calm.matches) go(now() === last() ? 1 : now() + 1);
     else start();
   };
   return { toggle, stop };

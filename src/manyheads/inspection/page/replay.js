@@ -69,7 +69,7 @@ function filmView(shared) {
 
   const now = () => momentOf(shared);
   const player = makePlayer({
-    now: () => now() + 1, go: (n) => goTo(n - 1), last: steps.length, shown: () => element.isConnected,
+    now: () => now() + 1, go: (n) => goTo(n - 1), last: () => steps.length, shown: () => element.isConnected,
     turned: (playing) => (play.textContent = playing ? "Pause" : "Play"),
     wait: clamp(WHOLE_FILM / steps.length, FASTEST, SLOWEST),
   });

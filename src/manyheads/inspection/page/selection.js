@@ -19,13 +19,13 @@ const LETTERS = {
   words: "w", hide: "x", power: "p", links: "a",
   three: "all", below: "e", heads: "on", most: "n", measure: "m", order: "r",
   node: "b", pruned: "pr", form: "f", method: "q", over: "u", stage: "g",
-  moment: "at", track: "c",
+  moment: "at", track: "c", attempt: "try", pass: "i", place: "pl",
   figure: "y", sort: "z", up: "up", role: "j",
 };
 // What the back button undoes.
 const STEPS = [
   "view", "kind", "layer", "head", "words", "hide", "links", "three", "below", "heads", "measure", "order",
-  "pruned", "form", "method", "over", "stage",
+  "pruned", "form", "method", "over", "stage", "attempt",
   "track",
   "figure", "sort", "up", "role",
 ];
@@ -57,6 +57,9 @@ export function firstSelection(header) {
     method: "value-zeroing", // of attribution, and what is owed to
     over: sidesIn(header)[0],
     stage: null, // of the walk through the model; null: where it begins
+    attempt: null, // the length that is looked at, of those that were tried; null: the one that was taken
+    pass: null, // its iteration; null: the last
+    place: null, // in it; of the one that was taken, it is the target’s
     moment: null, // of the training, by its step; null: the last
     track: "formed", // what is followed over its steps
     figure: "bleu", // of the report on heads: what colours it, what its table is sorted by, and the role that stands out
@@ -115,6 +118,9 @@ export function fromAddress(text, header) {
     method: read("method", Object.keys(METHODS)),
     over: read("over", sidesIn(header)),
     stage: read("stage", STAGES),
+    attempt: read("attempt", upTo(header.tries ? header.tries.length : 0)),
+    pass: read("pass", upTo(mostIterations(header))),
+    place: read("place", upTo(header.tries ? Math.max(...header.tries.map((one) => one.length)) : 0)),
     moment: read("moment", [null, ...(header.replay ? header.replay.steps : [])]),
     track: read("track", TRACKS),
     figure: read("figure", figureNames),
@@ -122,6 +128,10 @@ export function fromAddress(text, header) {
     up: read("up", [true, false]),
     role: read("role", [null, ...Object.keys(ROLES_OF_HEADS)]),
   };
+}
+
+function mostIterations({ tries }) {
+  return tries ? Math.max(...tries.map((one) => one.iterations.length)) : 0;
 }
 
 // Links can come from what is there.

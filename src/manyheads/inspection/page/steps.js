@@ -36,13 +36,13 @@ export function stepsView(shared) {
 
   const { steps, target, reading } = shared.header;
   const kind = kindsIn(shared.header).pop(); // at the source or, where there is none, at what stands before
-  const read = shared.header[sidesOf(kind).keys];
+  const read = shared.header[sidesOf(shared.header, kind).keys];
   const look = reading || { layer: shared.header.model.layers[kind] - 1, head: null, shift: 0 };
   const now = () => clamp(shared.state.target || firstWritten(shared.header), 1, steps.length); // the piece that is being written
   const pieceAt = (n) => target.pieces[n].text;
   const go = (n) => shared.choose({ target: clamp(n, 1, steps.length) });
   const player = makePlayer({
-    now, go, last: steps.length, shown: () => element.isConnected,
+    now, go, last: () => steps.length, shown: () => element.isConnected,
     turned: (playing) => (play.textContent = playing ? "Pause" : "Play"),
   });
 

@@ -6,6 +6,7 @@ import { active, focusNamed, h, nameOf, replace } from "./dom.js";
 import { fact } from "./facts.js";
 import { isLone, kindsIn, nameOfOutput } from "./models.js";
 import { signed } from "./numbers.js";
+import { isAtOnce } from "./rows.js";
 import { rankLegend, rankLists, ranksOf } from "./ranking.js";
 import { sameHead, switchBlock } from "./switchblock.js";
 import { switchesPicture } from "./switchespicture.js";
@@ -54,7 +55,7 @@ export function switchesView(shared) {
   }
 
   function showRanks(found) {
-    const what = asking ? "the translation with all heads" : `this ${nameOfOutput(header)}`;
+    const what = asking ? "the translation with all heads" : isAtOnce(header) ? decidedBy(header) : `this ${nameOfOutput(header)}`;
     replace(ranks, found ? [rankLegend(shared.colours, what), rankLists(found, asking ? toggle : null)] : []);
   }
 
@@ -80,7 +81,7 @@ export function switchesView(shared) {
   function showNote(found) {
     const refusal = asking && asking.refusal && asking.refusal.place === "switches" ? asking.refusal.sentence : null;
     note.classList.toggle("warning", Boolean(refusal));
-    note.textContent = refusal || (asking ? "" : [found ? "" : UNRANKED, isLone(header) ? "" : STILL].filter(Boolean).join(" "));
+    note.textContent = refusal || (asking ? "" : [found ? "" : UNRANKED, isLone(header) || isAtOnce(header) ? "" : STILL].filter(Boolean).join(" "));
   }
 
   // ── switching ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -107,6 +108,11 @@ export function switchesView(shared) {
     table: () => switchTable(header, off(), ranking()),
     picture: () => switchesPicture(asking && asking.base ? asking.base : header, off(), ranking()),
   };
+}
+
+// What a pass of a model that writes all at once has decided.
+function decidedBy({ graph, iteration }) {
+  return graph ? "this path, its words and its links," : `what iteration ${iteration} wrote`;
 }
 
 function sayOff(off) {

@@ -6,15 +6,18 @@ import { linksOf, sourceOfLinks } from "./align.js";
 import { nameOfOver } from "./attribution.js";
 import { heaviest } from "./bars.js";
 import { bestOf, searchOf, textOf } from "./beamtree.js";
+import { graphForm } from "./graphfacts.js";
 import { FIGURES, figureNames, nameInReport, roleOf, shownFigure, sortedHeads } from "./headfigures.js";
+import { iterationForm } from "./iterationfacts.js";
 import { visible } from "./letters.js";
 import { allHeads, MEASURES } from "./measures.js";
 import { attributionGrid, attributionsOf, METHODS } from "./methods.js";
-import { isLone, roleOfKind, sidesIn, writes } from "./models.js";
+import { isLone, roleOfKind, speltSides, writes } from "./models.js";
 import { headShown, openNumbers, stepName, totalAt, TRACKS } from "./moments.js";
 import { exact } from "./numbers.js";
 import { marksIn } from "./piecesfacts.js";
 import { metricName } from "./replaycharts.js";
+import { firstRow, isAtOnce } from "./rows.js";
 import { namesOf } from "./selection.js";
 import { gridOf, headName, maskOf, rowOf, unitWith } from "./weights.js";
 
@@ -27,6 +30,10 @@ const nothing = (caption) => ({ caption, columns: ["nothing"], rows: [] });
 const minus = (number) => exact(number).replace("-", "−");
 
 const MAKERS_OF_TABLES = {
+  iterations(shared) {
+    return shared.header.graph ? graphForm(shared.header) : iterationForm(shared);
+  },
+
   async alignment(shared) {
     const grid = await linksOf(shared);
     if (!grid) return nothing(LEFT_OUT_TABLE);
@@ -53,7 +60,7 @@ const MAKERS_OF_TABLES = {
 
   candidates({ header }) {
     const rows = header.steps.map((step, n) => {
-      const written = header.target.pieces[n + 1];
+      const written = header.target.pieces[n + firstRow(header)];
       const others = step.candidates.filter((one) => one.id !== written.id).slice(0, ALTERNATIVES);
       const told = others.map((one) => `${visible(one.text)} ${exact(Math.exp(one.log_probability))}`);
       return [
@@ -61,8 +68,9 @@ const MAKERS_OF_TABLES = {
         exact(step.entropy), told.join(", "),
       ];
     });
-    const columns = ["step", "written", "probability", "rank", "entropy in nats", "others"];
-    return { caption: "What was written at each step, and what could have been", columns, rows };
+    const [name, where] = isAtOnce(header) ? ["place", "in each place"] : ["step", "at each step"];
+    const columns = [name, "written", "probability", "rank", "entropy in nats", "others"];
+    return { caption: `What was written ${where}, and what could have been`, columns, rows };
   },
 
   hypotheses(shared) {
@@ -87,7 +95,7 @@ const MAKERS_OF_TABLES = {
       return `${visible(first.text)} ${exact(Math.exp(first.log_probability))}, rank ${one.rank + 1}`;
     };
     const cells = (n) => lens.layers.map((row) => cell(row[n]));
-    const rows = target.pieces.slice(1).map((piece, n) => [visible(piece.text), ...cells(n)]);
+    const rows = target.pieces.slice(firstRow(header)).map((piece, n) => [visible(piece.text), ...cells(n)]);
     const columns = ["written", ...lens.layers.map((_, n) => `layer ${n}`)];
     return { caption: "What each layer would write, and the rank of what was written", columns, rows };
   },
@@ -150,7 +158,7 @@ const MAKERS_OF_TABLES = {
   },
 
   pieces({ header }) {
-    const rows = sidesIn(header).flatMap((side) => header[side].pieces.map((piece, n) => [
+    const rows = speltSides(header).flatMap((side) => header[side].pieces.map((piece, n) => [
       `${side} ${n + 1}`, visible(piece.text), `${piece.id}`, header.spelling[side].bytes[n],
       `${piece.start} to ${piece.end}`,
       marksIn(header.spelling[side].marks, piece).map((mark) => `${mark.code} ${mark.name}`).join(", "),

@@ -7,6 +7,7 @@ import { h, replace, replaceControls, s } from "./dom.js";
 import { FORMS } from "./forms.js";
 import { visible } from "./letters.js";
 import { formsIn } from "./models.js";
+import { isAtOnce } from "./rows.js";
 import { textWidth } from "./ruler.js";
 import { INK, sheet } from "./saving.js";
 import { formOf } from "./tableforms.js";
@@ -18,7 +19,7 @@ export function tablesView(shared) {
   const controls = h("div", { class: "controls" });
   const frame = h("div", { class: "wide reading-table", tabindex: 0, role: "region", "aria-label": "Table" });
   const element = h("div", { class: "tables" }, controls, frame,
-    h("p", { class: "note" }, "In a terminal, ‘manyheads inspect’ without a file shows an attention as text."));
+    h("p", { class: "note" }, `In a terminal, ‘manyheads inspect’ without a file shows ${isAtOnce(shared.header) ? "this" : "an attention"} as text.`));
   let shown = { caption: "", columns: [""], rows: [] };
   let run = 0;
 
@@ -49,7 +50,8 @@ function asNumber(text) {
 
 function controlsFor(shared) {
   const { state, choose } = shared;
-  const forms = formsIn(shared.header).map((form) => [form, FORMS[form]]);
+  const nameOfForm = (form) => (form === "iterations" && shared.header.graph ? "graph" : FORMS[form]);
+  const forms = formsIn(shared.header).map((form) => [form, nameOfForm(form)]);
   const attention = [kindChoice(shared), layerChoice(shared), headChoice(shared)];
   const more = {
     alignment: () => linksChoice(shared), attention: () => attention, attribution: () => debtChoice(shared),

@@ -1,11 +1,19 @@
 // The grid that a view draws: the weights of one attention, of the units that are shown.
 
+import { firstRow, isAtOnce, rowSentence } from "./rows.js";
 import { merged, renormalised, rowsOf, unitsOf } from "./words.js";
 
 export const KINDS = ["encoder", "decoder", "cross"];
 
-export function sidesOf(kind) {
-  return { queries: kind === "encoder" ? "source" : "target", keys: kind === "decoder" ? "target" : "source" };
+// The names of what looks and of what is looked at: of places that are filled in, that is what was read there.
+export function sidesOf(header, kind) {
+  const target = isAtOnce(header) ? "read" : "target";
+  return { queries: kind === "encoder" ? "source" : "target", keys: kind === "decoder" ? target : "source" };
+}
+
+// The piece that row 0 stands for.
+export function firstOfKind(header, kind) {
+  return kind === "encoder" ? 0 : firstRow(header);
 }
 
 export function headName(layer, head) {
@@ -19,11 +27,11 @@ export async function gridOf({ header, planes, state }, kind, layer, head, shift
 }
 
 function full(header, plane, state, kind, head, shift) {
-  const sides = sidesOf(kind);
+  const sides = sidesOf(header, kind);
   const keep = (unit) => !(state.hide && unit.special);
   const queries = unitsOf(header[sides.queries], state.words);
   const keys = unitsOf(header[sides.keys], state.words);
-  const rows = rowsOf(queries, plane.shape[1], kind === "encoder" ? 1 : shift).filter(keep);
+  const rows = rowsOf(queries, plane.shape[1], firstOfKind(header, kind) - shift).filter(keep);
   const columns = keysOf(keys, plane.shape[2]).filter(keep);
   const values = merged(plane, head, rows, columns);
   if (state.hide) renormalised(values, columns.length);
@@ -44,8 +52,8 @@ function keysOf(units, count) {
 // Means of blocks stay what they are: they can be neither merged into words nor freed of begin and end.
 function coarse(header, plane, kind, head) {
   const [, high, wide] = plane.shape;
-  const sides = sidesOf(kind);
-  const first = kind === "encoder" ? 0 : 1;
+  const sides = sidesOf(header, kind);
+  const first = firstOfKind(header, kind);
   const columns = blocks(header[sides.keys], wide, plane.block, 0);
   const rows = blocks(header[sides.queries], high, plane.block, first);
   const values = merged(plane, head, rows.map((_, n) => ({ rows: [n] })), columns.map((_, n) => ({ pieces: [n] })));
@@ -97,10 +105,8 @@ export function maskOf({ rows, columns, bounds }) {
     (right !== null && first[column] > high[row] + right) || (left !== null && last[column] < low[row] - left);
 }
 
-// "writes ‘dog’, having read ‘little’": what a row of a decoder is about.
+// What a row of a decoder is about.
 export function step(header, grid, row, shown) {
   if (grid.kind === "encoder" || grid.rows[row].rows.length > 1) return "";
-  const at = grid.rows[row].rows[0];
-  const [read, written] = header.target.pieces.slice(at, at + 2).map((piece) => shown(piece.text));
-  return `writes ‘${written}’, having read ‘${read}’`;
+  return rowSentence(header, grid.rows[row].rows[0], shown);
 }

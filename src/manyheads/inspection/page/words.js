@@ -10,11 +10,11 @@ export function unitsOf(side, asWords) {
   return found;
 }
 
-// Rows of a decoder: the one that writes piece n has read the piece before it, so it is row n − 1; `shift` 1 takes the
-// row that reads piece n instead. What no row stands for (the begin is never written) is left out.
-export function rowsOf(units, rows, shift) {
+// Row n − `first` stands for piece n. Of a decoder `first` is the piece that its first row writes (rows.js), or one less
+// for the rows that read a piece. What no row stands for (the begin is never written) is left out.
+export function rowsOf(units, rows, first) {
   return units
-    .map((unit) => ({ ...unit, rows: unit.pieces.map((n) => n - 1 + shift).filter((row) => row >= 0 && row < rows) }))
+    .map((unit) => ({ ...unit, rows: unit.pieces.map((n) => n - first).filter((row) => row >= 0 && row < rows) }))
     .filter((unit) => unit.rows.length > 0);
 }
 

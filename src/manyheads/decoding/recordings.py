@@ -1,0 +1,110 @@
+"""What is kept of a model on a device from one call to the next: places to work at, each with its recordings (`recorded`).
+
+rooms    for beams that are searched token by token
+desks    for sentences that are written at once
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from threading import Lock
+from typing import Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import nn
+
+from manyheads.decoding.batching import parts_of
+from manyheads.decoding.recorded import Eager, Player, Recorder
+
+__all__ = ["Recordings", "few_sizes", "forget_recordings", "has_hooks", "power_of_two", "recordings_of"]
+
+Key = TypeVar("Key", bound=Hashable)
+Place = TypeVar("Place")
+Kind = TypeVar("Kind", bound="Recordings")
+
+
+class Recordings(Generic[Key, Place]):
+    """The places of one model on one device, the one that was used last at the end. Whoever works there holds the lock, until what was found is read."""
+
+    def __init__(self, device: torch.device, *, record: bool) -> None:
+        self.device = device
+        self.player: Callable[[], Player] = Recorder(device) if record else Eager
+        self.kept: OrderedDict[Key, Place] = OrderedDict()
+        self.recorded: tuple[object, ...] = ()
+        self.lock = Lock()
+
+    def renew(self, model: nn.Module) -> None:
+        """A recording is of weights at their addresses, and of a model in training with its dropout: of others, none is kept."""
+        if (now := what_is_recorded(model)) != self.recorded:
+            self.kept.clear()
+            self.recorded = now
+
+    def leave(self, *places: Key) -> None:
+        """Give up places in the middle of work. What is under way ends first: nobody is to be given its memory before."""
+        if self.device.type == "cuda":
+            with suppress(RuntimeError):  # of a GPU that is lost, what was raised before says more
+                torch.cuda.synchronize(self.device)
+        for place in places:
+            self.kept.pop(place, None)
+
+    def give_memory_back(self, *places: Key) -> None:
+        self.leave(*places)
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+
+def what_is_recorded(model: nn.Module) -> tuple[object, ...]:
+    return tuple(
+        (
+            part.training,
+            *(
+                (x.data_ptr(), x.dtype, x.shape)
+                for own in (part._parameters, part._buffers)
+                for x in own.values()
+                if x is not None
+            ),
+        )
+        for part in parts_of(model)
+    )
+
+
+def has_hooks(model: nn.Module) -> bool:
+    """A hook is Python that a replay would not run."""
+    return any(part._forward_hooks or part._forward_pre_hooks for part in parts_of(model))
+
+
+# ── which model's ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+KEPT: WeakKeyDictionary[nn.Module, Recordings] = WeakKeyDictionary()
+"""They go when their model goes, or are forgotten before."""
+
+KEEPING = Lock()
+
+
+def recordings_of(model: nn.Module, kind: type[Kind], device: torch.device) -> Kind:
+    with KEEPING:
+        found = KEPT.get(model)
+        if not isinstance(found, kind) or found.device != device:
+            found = KEPT[model] = kind(device, record=device.type == "cuda")
+        return found
+
+
+def forget_recordings(model: nn.Module) -> None:
+    """Give the memory back: a model that goes on training needs it more than its next validation."""
+    with KEEPING:
+        KEPT.pop(model, None)
+
+
+# ── sizes ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def power_of_two(n: int) -> int:
+    """The first that is not below n."""
+    return 1 << (n - 1).bit_length()
+
+
+def few_sizes(n: int) -> int:
+    """1, 4, 16, 64, 128, 256, …: with few sentences, kernels wait for one another longer than they compute."""
+    exponent = (n - 1).bit_length()
+    return 1 << (exponent + exponent % 2 if n <= 64 else exponent)
