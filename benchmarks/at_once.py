@@ -5,7 +5,7 @@
     python -m benchmarks.at_once --draw benchmarks/results/at_once_*.json
 
 Times are from text to text, cutting into pieces and all, by the same call. Latency is the time of one sentence by itself, the median over rounds of the
-mean over so many sentences of the test set; that of long ones is of the same sentences, joined until they have 30 words (tests have few such
+mean over so many sentences of the test set; that of long ones is of the same sentences, joined until they have 30 words or more (tests have few such
 sentences; only time is measured on them). Throughput is that of the whole test set in batches of 64. A repetition is a word that was also the word before.
 """
 
@@ -73,6 +73,8 @@ def main() -> None:
         draw_results(path)
     if options.data:
         measure_all(options)
+    elif not options.draw:
+        parser.error("nothing to measure, nothing to draw: --data or --draw")
 
 
 def measure_all(options: argparse.Namespace) -> None:
@@ -82,8 +84,9 @@ def measure_all(options: argparse.Namespace) -> None:
     device = systems[0].translator.device
     head = {
         **setting(device), "corpus": options.corpus, "precision": systems[0].translator.precision, "sentences": len(pairs),
-        "long_sentences": len(joined([source for source, _ in pairs], options.sentences)),
-        "reference_repetitions": repetitions([target for _, target in pairs]),
+        "reference_repetitions": repetitions([target for _, target in pairs]), "rounds": options.rounds,
+        "timed_one_by_one": told(spread([source for source, _ in pairs], options.sentences)),
+        "timed_long": told(joined([source for source, _ in pairs], options.sentences)),
     }  # fmt: skip
     for row, times in zip(rows, measure_times(systems, [source for source, _ in pairs], options), strict=True):
         row |= times
@@ -173,7 +176,13 @@ def in_turns(systems: Sequence[System], work: Callable[[System], object], rounds
 
 
 def spread(lines: Sequence[str], most: int) -> list[str]:
-    return list(lines[:: max(1, len(lines) // most)][:most])
+    """So many of them, from all over the set."""
+    count = min(most, len(lines))
+    return [lines[n * len(lines) // count] for n in range(count)]
+
+
+def told(lines: Sequence[str]) -> dict[str, float]:
+    return {"sentences": len(lines), "mean_words": statistics.fmean(len(line.split()) for line in lines)}
 
 
 def joined(lines: Sequence[str], most: int) -> list[str]:
@@ -220,7 +229,9 @@ def draw_results(path: Path) -> None:
         for name in dict.fromkeys(row["system"] for row in result["rows"])
     ]
     title = f"{result['corpus']}: what quality costs, on {result['machine']}"
-    write_plot(path.with_suffix(".svg"), draw(title, f"ms for a sentence of {LONG} words", "BLEU", lines, log="x"))
+    write_plot(
+        path.with_suffix(".svg"), draw(title, f"ms for a sentence of {LONG} words or more", "BLEU", lines, log="x")
+    )
 
 
 if __name__ == "__main__":

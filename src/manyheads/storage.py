@@ -32,6 +32,7 @@ __all__ = [
     "replace_file",
     "room_free",
     "saving",
+    "sync",
     "sync_file",
     "withdraw",
     "write_folder",

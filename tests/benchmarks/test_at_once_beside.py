@@ -5,7 +5,17 @@ import json
 from xml.etree import ElementTree as ET
 
 import pytest
-from benchmarks.at_once import System, draw_results, in_turns, joined, measure_times, quality, ratios, repetitions
+from benchmarks.at_once import (
+    System,
+    draw_results,
+    in_turns,
+    joined,
+    measure_times,
+    quality,
+    ratios,
+    repetitions,
+    spread,
+)
 
 from benchmarks import at_once
 
@@ -41,6 +51,11 @@ def test_sentences_are_joined_until_they_have_thirty_words():
     assert len(long) == 3
     assert all(len(line.split()) == 40 for line in long[:1])
     assert all(len(line.split()) >= 30 for line in long)
+
+
+def test_sentences_are_taken_from_all_over_the_set():
+    assert spread(list("abcdefghi"), 3) == ["a", "d", "g"]
+    assert spread(list("ab"), 3) == ["a", "b"]
 
 
 def test_all_have_turns_and_are_timed_from_the_third_on(monkeypatch):

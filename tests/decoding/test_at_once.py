@@ -220,3 +220,30 @@ def test_the_length_of_a_source_is_that_without_padding() -> None:
     source = padded(SOURCES)
     assert lengths_of(Padded.like(source, source != PADDING)).tolist() == [5, 2, 4]
     assert FIRST == 3
+
+
+def test_a_length_that_cannot_be_had_is_told() -> None:
+    model = model_that("mask")
+    for length, there in ((LONGEST, True), (LONGEST + 1, False)):
+        for found in write_at_once(model, padded(SOURCES), AtOnce(iterations=1, length=length), LONGEST):
+            assert (len(found[0].ids), found[0].finished) == (LONGEST, there)
+
+
+@torch.no_grad()
+def test_links_are_as_exact_in_training_as_in_use() -> None:
+    """Under autocast products are rounded to 8 bits, unless they are kept from it."""
+    model = model_that("graph").float()
+    assert model.link is not None
+    for layer in (model.link.query, model.link.key, model.link.gate):
+        layer.weight.copy_(layer.weight.bfloat16())
+    x, last = torch.randn(2, 9, 16).bfloat16().float(), torch.tensor([8, 5])
+    queries, keys = ((layer(x).bfloat16().float().unflatten(-1, (2, 8)).transpose(1, 2)) for layer in (model.link.query, model.link.key))  # fmt: skip
+    with torch.autocast("cpu", torch.bfloat16):
+        links = model.link(x, last)
+    gates = model.link.gate(x).bfloat16().float().log_softmax(-1)
+    for row, end in enumerate(last.tolist()):
+        for vertex in range(end):
+            ahead = slice(vertex + 1, end + 1)
+            scores = (queries[row, :, vertex, None] * keys[row, :, ahead]).sum(-1) / 8**0.5
+            wanted = (scores.log_softmax(-1) + gates[row, vertex][:, None]).logsumexp(0)
+            torch.testing.assert_close(links[row, vertex, ahead], wanted, atol=1e-5, rtol=1e-5)

@@ -1,20 +1,26 @@
 """A corpus as a teacher writes it: what it says, what it refuses to learn from, and what is left of it by a kill."""
 
+import errno
 import gzip
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
+import torch
 
-from manyheads import Translator, distill
+from manyheads import Translator, distill, ensemble
 from manyheads.decoding import distillation
 from manyheads.decoding.distillation import fault_of
 from manyheads.decoding.translation import Alternative, Translation
-from manyheads.errors import InputError, OptionError
-from manyheads.modelfolder import bundled
+from manyheads.errors import InputError, OptionError, SaveError
+from manyheads.modelfolder import load_model, save_model
+from manyheads.text import partfile
+from manyheads.text.partfile import PartFile
 
 GERMAN = ["Der Hund schläft.", "Ich habe Hunger.", "Bis morgen!", "Tom wohnt in Boston.", "Guten Tag.", "Es regnet."]
 
@@ -74,7 +80,7 @@ def test_what_nobody_should_learn_from(text, matter, fault):
     assert fault_of(Translation((Alternative(text, 0.0, 0.0),), **matter)) == fault
 
 
-def test_lines_that_are_no_pair_are_counted_before_anything_is_translated(tmp_path, corpus):
+def test_lines_that_are_no_pair_are_told_before_anything_is_translated(tmp_path, corpus):
     corpus.write_text(corpus.read_text() + "\tno source\none\ttwo\tthree\n")
     with pytest.raises(InputError, match="line 42"):
         distill("de-en", corpus, tmp_path / "out.tsv", device="cpu")
@@ -120,7 +126,7 @@ def test_after_a_kill_it_goes_on_to_the_same_bytes(tmp_path, corpus, small_lots)
     assert not part.exists()
 
 
-def half_done(corpus, out, **options):
+def half_done(corpus, out, teacher="de-en", **options):
     """Stopped before the third lot."""
 
     def stop(done, of):
@@ -128,7 +134,7 @@ def half_done(corpus, out, **options):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        distill("de-en", corpus, out, device="cpu", seen=stop, **options)
+        distill(teacher, corpus, out, device="cpu", seen=stop, **options)
 
 
 def test_what_is_resumed_counts_what_was_kept_before(tmp_path, corpus, small_lots):
@@ -160,11 +166,25 @@ def test_it_goes_on_as_it_began_or_not_at_all(tmp_path, corpus, small_lots, tran
 
 
 def test_several_teachers_are_one(tmp_path, corpus):
-    """Twice the same model is that model."""
-    once, twice = tmp_path / "once.tsv", tmp_path / "twice.tsv"
-    distill("de-en", corpus, once, device="cpu", beam=1)
-    distill([bundled("de-en"), bundled("de-en")], corpus, twice, device="cpu", beam=1)
-    assert once.read_bytes() == twice.read_bytes()
+    """Of two models, each says something else, and both together something else again."""
+    names = [tmp_path / "a", tmp_path / "b"]
+    for seed, name in enumerate(names):
+        model, vocabulary, recipe = load_model("de-en")
+        torch.manual_seed(seed)
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight.add_(torch.randn_like(weight), alpha=0.5 * weight.std().nan_to_num())
+        save_model(name, model, vocabulary, recipe)
+    distill(names, corpus, tmp_path / "both.tsv", device="cpu", beam=1, max_length=8)
+    both = ensemble([Translator.load(name, "cpu") for name in names])
+    sources = [source for source, _ in pairs_in(corpus)]
+    found = list(both.translate(sources, both.search(beam=1, max_length=8)))
+    wanted = [own if fault_of(one) else one.text for (_, own), one in zip(pairs_in(corpus), found, strict=True)]
+    assert [target for _, target in pairs_in(tmp_path / "both.tsv")] == wanted
+    alone = Translator.load(names[0], "cpu")
+    assert [one.text for one in alone.translate(sources, alone.search(beam=1, max_length=8))] != [
+        one.text for one in found
+    ]
 
 
 def test_what_is_read_is_not_written_over(tmp_path, corpus):
@@ -172,3 +192,79 @@ def test_what_is_read_is_not_written_over(tmp_path, corpus):
         distill("de-en", corpus, corpus, device="cpu")
     with pytest.raises(OptionError, match="read from files, got /dev/null"):
         distill("de-en", "/dev/null", tmp_path / "out.tsv", device="cpu")
+    with pytest.raises(OptionError, match="written as TSV"):
+        distill("de-en", corpus, tmp_path / "out.jsonl", device="cpu")
+    with pytest.raises(OptionError, match="written to a file, got /dev/null"):
+        distill("de-en", corpus, "/dev/null", device="cpu")
+
+
+def test_a_corpus_without_a_pair_is_refused(tmp_path):
+    (tmp_path / "blank.tsv").write_text("\t\n\n\t\n")
+    with pytest.raises(InputError, match="a pair to distil, got none"):
+        distill("de-en", tmp_path / "blank.tsv", tmp_path / "out.tsv", device="cpu")
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_a_corpus_that_changes_on_the_way_is_noticed(tmp_path, corpus, small_lots):
+    lines = corpus.read_text().splitlines()
+
+    def change(done, of):
+        if done == 16:
+            corpus.write_text("\n".join(lines[:-1]) + "\n")
+
+    with pytest.raises(InputError, match="stays as it is while it is distilled"):
+        distill("de-en", corpus, tmp_path / "out.tsv", device="cpu", beam=1, seen=change)
+    assert not (tmp_path / "out.tsv").exists()
+    assert (tmp_path / "out.tsv.part").exists()
+
+
+def test_it_goes_on_with_the_same_sides_and_the_same_recipe(tmp_path, corpus, small_lots, translator):
+    rows = [{"a": source, "b": source[::-1]} for source, _ in pairs_in(corpus)]
+    (tmp_path / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    half_done(tmp_path / "c.jsonl", tmp_path / "out.tsv", beam=1, source="a", target="b")
+    with pytest.raises(InputError, match="made with another corpus"):
+        distill(
+            "de-en",
+            tmp_path / "c.jsonl",
+            tmp_path / "out.tsv",
+            device="cpu",
+            beam=1,
+            source="b",
+            target="a",
+            resume=True,
+        )
+    other = Translator(translator.model, translator.vocabulary, replace(translator.recipe, description="another"))
+    for name, one in (("same", translator), ("other", other)):
+        one.save(tmp_path / name)
+    half_done(corpus, tmp_path / "more.tsv", teacher=tmp_path / "same", beam=1)
+    with pytest.raises(InputError, match="made with another teacher"):
+        distill(tmp_path / "other", corpus, tmp_path / "more.tsv", device="cpu", beam=1, resume=True)
+
+
+def test_two_at_the_same_time_are_one_too_many(tmp_path):
+    with PartFile(tmp_path / "out", {}, 2) as first:
+        with (
+            pytest.raises(InputError, match="one process works on a file at a time"),
+            PartFile(tmp_path / "out", {}, 2),
+        ):
+            pass
+        first.add(["a", "b"])
+    with PartFile(tmp_path / "out", {}, 2) as again:
+        assert again.done == 2
+        again.add(["c"])
+        again.finish(str.upper)
+    assert (tmp_path / "out").read_text() == "A\nB\nC\n"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_header_is_whole_or_not_there(tmp_path, monkeypatch):
+    def full(path, content):
+        path.with_name("half").write_bytes(content[:3])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(partfile, "replace_file", full)
+        with pytest.raises(SaveError, match="No space left"), PartFile(tmp_path / "out", {"a": 1}, 2):
+            pass
+    with PartFile(tmp_path / "out", {"a": 1}, 2) as part:
+        assert part.done == 0

@@ -41,7 +41,7 @@ def test_before_any_step_the_body_has_the_states_of_what_was_imported(minilm, la
     recipe = tuned_recipe(base, "classify/finetune", {})
     task = Task.prepare(recipe, tmp_path / "data", labelled, base.files(), lambda text: None)
     model = task.build().eval()
-    take_over(model, base, recipe.task, task.vocabulary)
+    take_over(model, base, recipe, task.vocabulary)
     embedder = Embedder.load(minilm, "cpu")
     rows = [[*embedder.frame.begin, *ids, *embedder.frame.end] for ids in embedder.tokenizer.encode(GLAD)]
     for text, row in zip(GLAD, rows, strict=True):

@@ -300,6 +300,15 @@ def test_what_learned_positions_allow_is_scored_and_written(writes):
     assert len(translator(["a" * 50, "a" * 300])) == 2
 
 
+def test_of_pairs_that_are_too_long_for_a_graph_the_beginning_is_scored():
+    """Paths take the cube of the length."""
+    translator = translator_that("graph")
+    translator.recipe = replace(translator.recipe, data=replace(translator.recipe.data, max_length=12))
+    short, long = translator.score([("abab", "abab"), ("ab" * 200, "ba" * 200)])
+    assert (short.truncated, long.truncated) == (False, True)
+    assert long.tokens == 13
+
+
 @pytest.mark.parametrize(
     ("writes", "options", "why"),
     [
@@ -325,4 +334,6 @@ def test_the_command_line(tmp_path):
     assert status("translate", str(out), "--input", str(file), "--output", str(tmp_path / "o.txt"), "--iterations", "2", "--length", "4") == 0  # fmt: skip
     assert len((tmp_path / "o.txt").read_text().splitlines()) == 20
     assert status("evaluate", str(out), "--data", str(file), "--json") == 0
+    ParallelTranslator.load(out, "cpu", "bf16").save(tmp_path / "copy")  # from the weights before they were rounded
+    assert (tmp_path / "copy" / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
     assert json.loads((out / "summary.json").read_text())["step"] == 3

@@ -167,13 +167,31 @@ def test_a_translator_learns_to_write_all_at_once(base, new, tmp_path, writes):
     assert ParallelTranslator.load(tmp_path / "tuned", "cpu")("a b")
 
 
-def test_a_model_that_writes_at_once_learns_not_to_write_token_by_token(base, new, tmp_path):
-    at_once = {"model.places": 2.0, "model.writes": "end"}
-    train("parallel/mask", base=base, **new, out=tmp_path / "at_once", changes={**FEW, "train.steps": 1, **at_once})
-    assert load_parallel_model(tmp_path / "at_once")[2].parallel.places == 2.0
+@pytest.fixture(scope="module")
+def at_once(base, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("at_once")
+    pairs = write_pairs(folder / "train.tsv", 60, 5), write_pairs(folder / "dev.tsv", 10, 6)
+    changes = {**FEW, "train.steps": 1, "model.places": 2.0}
+    train("parallel/mask", base=base, train=pairs[0], dev=pairs[1], out=folder / "run", changes=changes, device="cpu", quiet=True)  # fmt: skip
+    return folder / "run"
+
+
+def test_a_model_that_writes_at_once_learns_to_write_another_way(at_once, new, tmp_path):
+    few = {**FEW, "train.steps": 1, "train.rate": 1e-12, "train.weight_decay": 0.0}
+    assert load_parallel_model(at_once)[2].parallel.places == 2.0
+    train("parallel/graph", base=at_once, **new, out=tmp_path / "graph", changes=few)
+    before, after = (load_parallel_model(folder)[0].state_dict() for folder in (at_once, tmp_path / "graph"))
+    shared = before.keys() & after.keys()
+    assert {name.split(".")[0] for name in before.keys() ^ after.keys()} == {"length", "link"}
+    for name in shared:
+        torch.testing.assert_close(after[name], before[name], atol=1e-9, rtol=0)
+    train(base=at_once, **new, out=tmp_path / "same", changes=few)
+    assert load_parallel_model(tmp_path / "same")[2].parallel == load_parallel_model(at_once)[2].parallel
+
+
+@pytest.mark.parametrize("recipe", ["small", "lm/tiny"])
+def test_a_model_that_writes_at_once_does_not_learn_other_things(at_once, new, tmp_path, recipe):
+    with pytest.raises(OptionError, match=r"for 'parallel', and a recipe for '(translate|generate)'"):
+        train(recipe, base=at_once, **new, out=tmp_path / "no")
     with pytest.raises(OptionError, match="keeps its shape"):
-        train("parallel/mask", base=base, **new, out=tmp_path / "no", changes={"model.width": 64})
-    with pytest.raises(OptionError, match="keeps its shape"):
-        train("parallel/mask", base=tmp_path / "at_once", **new, out=tmp_path / "no", changes={"model.places": 3.0})
-    with pytest.raises(OptionError, match="for 'parallel', and a recipe for 'generate'"):
-        train("lm/tiny", base=tmp_path / "at_once", **new, out=tmp_path / "no")
+        train("parallel/mask", base=at_once, **new, out=tmp_path / "no", changes={"model.width": 64})

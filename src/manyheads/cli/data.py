@@ -1,6 +1,7 @@
 """`manyheads data`: what is the matter with a corpus, a corpus without it, and one as a model would have written it."""
 
 import json
+import os
 import sys
 from typing import Annotated
 
@@ -184,7 +185,8 @@ def distill(
                 precision=precision, seen=count, **{name: value for name, value in search.items() if value is not None},
             )  # fmt: skip
     except KeyboardInterrupt:
-        print(f"stopped; what is ready is in {out}.part, and --resume goes on with it", file=sys.stderr)  # noqa: T201
+        if os.path.exists(f"{out}.part"):
+            print(f"stopped; what is ready is in {out}.part, and --resume goes on with it", file=sys.stderr)  # noqa: T201
         raise
     before = f", {found.before:,} of them before it was stopped" if found.before else ""
     print(f"{out}: {found.pairs:,} pairs{before}", file=sys.stderr)  # noqa: T201

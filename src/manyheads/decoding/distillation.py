@@ -6,7 +6,8 @@ The sources stay, in their order; the targets are what the teacher writes. It sa
 model that writes all tokens at once, none of which knows of the others, is less often torn between two ways. A translation that nobody should learn
 from (none at all, cut off, in a loop, of numbers that are not finite) is counted, and the pair keeps the target that it had.
 
-What was stopped goes on with resume=True, and the file is then the same as without the stop, to the last bit.
+What was stopped goes on with resume=True. With the same number of threads, or on the same GPU, the file is then the same as without the stop, to
+the last bit.
 """
 
 import os
@@ -19,13 +20,13 @@ from pathlib import Path
 from manyheads.decoding.ensemble import ensemble
 from manyheads.decoding.loading import load_translator
 from manyheads.decoding.translation import Translation
-from manyheads.errors import OptionError
-from manyheads.modelfolder import MODEL, find_model
+from manyheads.errors import InputError, OptionError
+from manyheads.modelfolder import find_model
 from manyheads.storage import read_manifest
 from manyheads.text.columns import without_tabs
-from manyheads.text.corpus import Corpus, Counts, Pair, Paths, check_paths, files_of, read_pairs
-from manyheads.text.parallel import fingerprint
-from manyheads.text.partfile import PartFile
+from manyheads.text.corpus import Corpus, Counts, Pair, Paths, check_paths, files_of, format_of, holds_pairs, read_pairs
+from manyheads.text.parallel import sha256
+from manyheads.text.partfile import PartFile, check_part
 
 __all__ = ["KEPT", "Distilled", "distill"]
 
@@ -76,32 +77,51 @@ def distill(
     seen             is told how many pairs are there, and of how many, from time to time
     …                of the search: beam, length_penalty, batch, …
     """
+    check_output(out)
+    check_part(out, resume)
     folders = [teacher] if isinstance(teacher, (str, Path)) else list(teacher)
     loaded = [load_translator(folder, device, precision) for folder in folders]
     translator = (loaded[0] if len(loaded) == 1 else ensemble(loaded)).naming(source, target)
     search = translator.search(**options)
     corpora = check_paths(data, "data distill", translator.recipe.data.reading)
     check_files(corpora, out)
+    sums = read_sums(corpora)
     made_from = {
-        "teacher": [read_manifest(find_model(folder))[MODEL][0]["sha256"] for folder in folders],
-        "corpus": fingerprint({"": corpora})[""],
+        "teacher": [read_manifest(find_model(folder)) for folder in folders],
+        "corpus": [
+            sums,
+            [asdict(corpus.reading) for corpus in corpora],
+            [format_of(path) for path in files_of(corpora)],
+        ],
         "search": asdict(search),
         "precision": translator.precision,
     }
     counts = look_through(corpora)
-    part = PartFile(out, made_from, LOT, resume)
-    found = Distilled(before=part.done, counts=counts)
-    pairs = islice((pair for corpus in corpora for _, pair in read_pairs(corpus, Counts())), part.done, None)
-    while lot := list(islice(pairs, LOT)):
-        seen(part.done, counts.pairs)
-        translations = translator.translate_distinct([source for source, _ in lot], search)
-        part.add(list(map(as_line, lot, translations)))
-    part.finish(lambda line: counted(line, found))
+    with PartFile(out, made_from, LOT) as part:
+        found = Distilled(before=part.done, counts=counts)
+        pairs = islice((pair for corpus in corpora for _, pair in read_pairs(corpus, Counts())), part.done, None)
+        while lot := list(islice(pairs, LOT)):
+            seen(part.done, counts.pairs)
+            translations = translator.translate_distinct([source for source, _ in lot], search)
+            part.add(list(map(as_line, lot, translations)))
+        if part.done != counts.pairs or read_sums(corpora) != sums:
+            raise InputError(
+                f"a corpus stays as it is while it is distilled, got another one in {', '.join(map(str, corpora))}",
+                hint=f"the translations so far are in {part.place}",
+            )
+        part.finish(lambda line: counted(line, found))
     return found
 
 
+def check_output(out: str | Path) -> None:
+    if os.path.exists(out) and not os.path.isfile(out):
+        raise OptionError(f"what is distilled is written to a file, got {out}")
+    if holds_pairs(str(out)) and format_of(str(out)) != ".tsv":
+        raise OptionError(f"what is distilled is written as TSV, got {out}", hint="distilled.tsv, or distilled.tsv.gz")
+
+
 def check_files(corpora: Sequence[Corpus], out: str | Path) -> None:
-    """They are read twice if work goes on; and none of them is written over."""
+    """They are read several times; and none of them is written over."""
     read = files_of(corpora)
     for path in read:
         if os.path.exists(path) and not os.path.isfile(path):
@@ -110,12 +130,20 @@ def check_files(corpora: Sequence[Corpus], out: str | Path) -> None:
         raise OptionError(f"what is written must differ from what is read, got {out} for both")
 
 
+def read_sums(corpora: Sequence[Corpus]) -> list[str]:
+    return [sha256(path) for path in files_of(corpora)]
+
+
 def look_through(corpora: Sequence[Corpus]) -> Counts:
     """What is there: faults are told before hours of work, not behind them."""
     counts = Counts()
     for corpus in corpora:
-        for number, (source, _) in read_pairs(corpus, counts):
-            counts.note("tab", corpus, number, "\t" in source)
+        for number, pair in read_pairs(corpus, counts):
+            counts.note("tab", corpus, number, any("\t" in text for text in pair))
+    if not counts.pairs:
+        raise InputError(
+            f"there must be a pair to distil, got none in {', '.join(map(str, corpora))}: {'; '.join(counts.sentences())}"
+        )
     return counts
 
 

@@ -104,6 +104,8 @@ class ParallelTranslator(Translator):
         """log P(target | source) of every pair, if all of it is written in one pass: of its length and its words, or of all paths."""
         sources, targets = self.encode_pairs(pairs)
         most = self.longest_scored - 2  # around what is written stand an end, or the ends of a graph
+        if self.recipe.parallel.writes == "graph":
+            most = min(most, self.recipe.data.max_length)  # paths take the cube of it
         lengths = [max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)]
         scores = [ForcedScore(0.0, 0)] * len(lengths)
         with evaluating(self.model):

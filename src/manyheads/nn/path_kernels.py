@@ -124,7 +124,7 @@ def trace_ways(scores, came_from, to_last, path, lengths, T, L, WIDTH: tl.conste
     j = tl.arange(0, WIDTH)
     ends = tl.load(scores + rows + (count - 1) * L + j, mask=j < L, other=float("-inf"))
     ends += tl.load(to_last + sentence * L + j, mask=j < L, other=0.0)
-    here = tl.argmax(ends, 0)
+    here = tl.minimum(tl.argmax(ends, 0), L - 1)  # of numbers that are not finite it may be any
     for step in range(count):
         t = count - 1 - step
         tl.store(path + sentence * T + t, here.to(tl.int64))

@@ -47,6 +47,7 @@ def count_uses(
     words: Float[Tensor, "B T L"], links: Float[Tensor, "B L L"], lengths: Int[Tensor, " B"], last: Int[Tensor, " B"],
     ahead: Float[Tensor, "B T L"], total: Float[Tensor, " B"], gradient: Float[Tensor, " B"],
 ) -> tuple[Float[Tensor, "B T L"], Float[Tensor, "B L L"]]:  # fmt: skip
+    kinds = words.dtype, links.dtype
     words, links, gradient = (x.float().contiguous() for x in (words, links, gradient))
     sentences, steps, vertices = words.shape
     back = torch.full_like(words, -torch.inf)
@@ -55,7 +56,8 @@ def count_uses(
     kernels("path").links_used[sentences, tiles, tiles](
         words, links, ahead, back, total, gradient, of_links, lengths, last, steps, vertices, TILE=TILE
     )
-    return (ahead + back - total[:, None, None]).exp() * gradient[:, None, None], of_links
+    of_words = (ahead + back - total[:, None, None]).exp() * gradient[:, None, None]
+    return of_words.to(kinds[0]), of_links.to(kinds[1])
 
 
 def trace_back(

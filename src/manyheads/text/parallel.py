@@ -30,7 +30,7 @@ from manyheads.text.spool import Spool
 from manyheads.text.vocabulary import Vocabulary
 
 __all__ = [
-    "Parallel", "fingerprint", "forget_ids", "is_prepared", "open_parallel", "prepare_parallel", "read_dev", "read_ready",
+    "Parallel", "fingerprint", "forget_ids", "is_prepared", "open_parallel", "prepare_parallel", "read_dev", "read_ready", "sha256",
 ]  # fmt: skip
 
 READY = "ready.json"

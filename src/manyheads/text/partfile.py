@@ -1,84 +1,118 @@
-"""Lines that take long to make: their file appears when all are there, and those that are made already survive `kill -9`.
+"""Lines that take long to make: their file appears when all are there, and those that are made already survive `kill -9` and a power cut.
 
     OUT.part    first, as JSON, what the lines are made from; then lines, so many at a time
 
-Only whole lots of lines count. What is made after a stop is then made in the same company as without it, to the last bit.
+Only whole lots of lines count. What is made after a stop is then made in the same company as without it. One process works on it at a time.
 """
 
+import fcntl
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any, BinaryIO
 
 from manyheads.errors import InputError, OptionError
-from manyheads.storage import saving, sync_file
+from manyheads.storage import replace_file, saving, sync, sync_file
 from manyheads.text.output import line_writer
 
-__all__ = ["PartFile"]
+__all__ = ["PartFile", "check_part"]
+
+
+def part_of(out: str | Path) -> Path:
+    return Path(f"{out}.part")
+
+
+def check_part(out: str | Path, resume: bool) -> None:
+    """Before anything else is done: is it clear whether to go on?"""
+    place = part_of(out)
+    if place.exists() and not resume:
+        raise OptionError(
+            f"what was stopped goes on with --resume, got {place} and no --resume", hint=f"to begin anew: rm {place}"
+        )
 
 
 class PartFile:
-    """
+    """For a `with` statement.
+
     made_from   whatever the lines follow from: a part of other lines is refused
     lot         lines that are added at a time (the last ones may be fewer)
     done        lines that are there
     """
 
-    def __init__(self, out: str | Path, made_from: Mapping[str, Any], lot: int, resume: bool) -> None:
-        self.out, self.place, self.lot = str(out), Path(f"{out}.part"), lot
+    def __init__(self, out: str | Path, made_from: Mapping[str, Any], lot: int) -> None:
+        self.out, self.place, self.lot = str(out), part_of(out), lot
         self.made_from = {**made_from, "lot": lot}
-        if self.place.exists() and not resume:
-            raise OptionError(
-                f"what was stopped goes on with --resume, got {self.place} and no --resume", hint=f"or rm {self.place}"
-            )
-        with saving(self.place):
-            self.done = self.go_on() if self.place.exists() else self.begin()
 
-    def begin(self) -> int:
-        with open(self.place, "wb") as file:
-            file.write(json.dumps(self.made_from).encode() + b"\n")
-            sync_file(file)
-        return 0
+    def __enter__(self) -> "PartFile":
+        with saving(self.place):
+            if not self.place.exists():
+                replace_file(self.place, json.dumps(self.made_from).encode() + b"\n")
+            self.file = open(self.place, "r+b")
+        try:
+            self.lock()
+            with saving(self.place):
+                self.done = self.go_on()
+        except BaseException:
+            self.file.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.file.close()
+
+    def lock(self) -> None:
+        try:
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(
+                f"one process works on a file at a time, got another one at work on {self.place}"
+            ) from None
 
     def go_on(self) -> int:
         """Whole lots stay; what stands behind them was being written when it was stopped."""
-        with open(self.place, "r+b") as file:
-            self.check(file.readline())
-            done, end = 0, file.tell()
-            while self.read_lot(file):
-                done, end = done + self.lot, file.tell()
-            file.truncate(end)
+        self.check(self.file.readline())
+        done, end = 0, self.file.tell()
+        while read_lot(self.file, self.lot):
+            done, end = done + self.lot, self.file.tell()
+        self.file.truncate(end)
+        self.file.seek(end)
         return done
-
-    def read_lot(self, file: BinaryIO) -> bool:
-        """Is there another whole one?"""
-        return all(file.readline().endswith(b"\n") for _ in range(self.lot))
 
     def check(self, stored: bytes) -> None:
         try:
             found = json.loads(stored)
         except ValueError:
             raise InputError(f"{self.place} does not say what it is made from", hint=f"rm {self.place}") from None
-        if found == self.made_from:
-            return
         others = found if isinstance(found, dict) else {}
-        changed = [name for name in self.made_from if others.get(name) != self.made_from[name]]
-        raise InputError(
-            f"what was stopped goes on as it began, got {self.place}, made with another {' and another '.join(changed) or 'program'}",
-            hint=f"rm {self.place}, to begin anew",
-        )
+        changed = [name for name in {**self.made_from, **others} if others.get(name) != self.made_from.get(name)]
+        if changed:
+            raise InputError(
+                f"what was stopped goes on as it began, got {self.place}, made with another {' and another '.join(changed)}",
+                hint=f"to begin anew: rm {self.place}",
+            )
 
     def add(self, lines: Sequence[str]) -> None:
         """The next lot: once this returns, it stays."""
-        with saving(self.place), open(self.place, "ab") as file:
-            file.write("".join(f"{line}\n" for line in lines).encode())
-            sync_file(file)
+        with saving(self.place):
+            self.file.write("".join(f"{line}\n" for line in lines).encode())
+            sync_file(self.file)
         self.done += len(lines)
 
     def finish(self, last: Callable[[str], str]) -> None:
         """All is there. `last` makes of each line what is to be written in the end."""
-        with line_writer(self.out) as write, open(self.place, encoding="utf-8", newline="\n") as file:
-            file.readline()
-            for line in file:
-                write(last(line.removesuffix("\n")))
-        self.place.unlink()
+        self.file.seek(0)
+        self.file.readline()
+        with saving(self.place):
+            with line_writer(self.out) as write:
+                for line in self.file:
+                    write(last(line.decode().removesuffix("\n")))
+            sync(Path(self.out).absolute().parent)  # it is there before its part is gone
+            self.place.unlink()
+
+
+def read_lot(file: BinaryIO, lot: int) -> bool:
+    """Is there another whole one?"""
+    return all(file.readline().endswith(b"\n") for _ in range(lot))

@@ -139,7 +139,7 @@ def train_in(
         torch.manual_seed(recipe.train.seed)
         model = task.build()
         if base:
-            take_over(model, base, recipe.task, task.vocabulary)
+            take_over(model, base, recipe, task.vocabulary)
         state = State(model, recipe.train, machine.device, team)
         listener = tensorboard_listener(recipe.train.tensorboard, run.tensorboard, show.say)
         log = Log(run.log, show.say, listener) if team.first else Silent()

@@ -86,12 +86,11 @@ def judge_base(session: Session, base: Base) -> None:
     """How good the model is before it is trained further: on the new data, and on the old if there is some. One whose head is new knows nothing
     yet."""
     task = session.task
-    if base.recipe.task != task.recipe.task:
-        return
-    if not keeps_head(base, task.recipe.task, task.vocabulary):
-        labels = ", ".join(map(repr, base.vocabulary.labels.names[:SHOWN]))
-        more = ", …" if len(base.vocabulary.labels.names) > SHOWN else ""
-        session.show.say(f"head: new, for other labels than {base.name} tells ({labels}{more})")
+    if not keeps_head(base, task.recipe, task.vocabulary):
+        if base.recipe.task == task.recipe.task == "classify":
+            labels = ", ".join(map(repr, base.vocabulary.labels.names[:SHOWN]))
+            more = ", …" if len(base.vocabulary.labels.names) > SHOWN else ""
+            session.show.say(f"head: new, for other labels than {base.name} tells ({labels}{more})")
         return
     for name in session.task.held_out:
         validation = session.task.validate(session.state.best_model(), final=True, on=name, team=session.team)

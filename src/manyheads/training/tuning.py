@@ -35,8 +35,8 @@ __all__ = [
 ]
 
 FINETUNE = "finetune"
-UNSAID = "translate"
-"""The task of recipes that say none: they are for any."""
+TRANSLATORS = ("translate", "parallel")
+"""Tasks whose models can become one that writes all at once, this way or that."""
 
 ON_ENCODERS = ("embed", "classify")
 """Tasks that any encoder may be trained further for, whatever it was for."""
@@ -90,7 +90,7 @@ def is_finetuning(recipe: str | Path | Recipe) -> bool:
 def tuned_recipe(base: Base, name: str | Path | Recipe, changes: Mapping[str, Any]) -> Recipe:
     """The model, data and decoding of the base, the training of the recipe that is named, and then the changes."""
     tables, wanted = base.recipe.as_tables(), name if isinstance(name, Recipe) else load_recipe(name)
-    all_at_once = (base.recipe.task, wanted.task) == ("translate", "parallel")
+    all_at_once = wanted.task == "parallel" and base.recipe.task in TRANSLATORS
     may_change = (*SHAPELESS, *(f"model.{key}" for key in WAYS_OF_WRITING if all_at_once))
     for key in changes:
         if key in PIECES or (key.startswith("model.") and key not in may_change):
@@ -106,13 +106,20 @@ def tuned_recipe(base: Base, name: str | Path | Recipe, changes: Mapping[str, An
         tables = for_another_task(tables, wanted.task, {})
         tables["model"] |= {key: getattr(wanted.parallel, key) for key in WAYS_OF_WRITING}
         tables["refine"] = asdict(wanted.refine)
-    elif wanted.task not in (base.recipe.task, UNSAID):
+    elif wanted.task != base.recipe.task and not says_no_task(name):
         raise OptionError(
             f"a model is trained further for what it is for, an encoder also for vectors and labels, a translator also to write all at once, "
             f"got {base.name}, for {base.recipe.task!r}, and a recipe for {wanted.task!r}",
             hint="encoders are what `manyheads import` makes of a BERT, and what bert/, embed/ and classify/ recipes train",
         )
     return change_recipe(tables, changes, f"{base.name}, trained further")
+
+
+def says_no_task(name: str | Path | Recipe) -> bool:
+    """Does a recipe say neither what it is for nor what a model is like? It is for any, then."""
+    if isinstance(name, Recipe):
+        return (name.task, name.model) == (Recipe().task, Recipe().model)
+    return not {"task", "model"} & resolve(str(name)).keys()
 
 
 def for_another_task(tables: Table, task: str, said: Table) -> Table:
@@ -129,17 +136,19 @@ def for_another_task(tables: Table, task: str, said: Table) -> Table:
     return kept | {"task": task}
 
 
-def keeps_head(base: Base, task: str, vocabulary: Vocabulary) -> bool:
-    """Does a model that is trained further go on as a whole? Not if it was for another task, or told other labels."""
-    if base.recipe.task != task:
+def keeps_head(base: Base, recipe: Recipe, vocabulary: Vocabulary) -> bool:
+    """Does a model that is trained further go on as a whole? Not if it was for another task, or told other labels, or wrote another way."""
+    if base.recipe.task != recipe.task:
         return False
+    if recipe.task == "parallel":
+        return base.recipe.parallel.writes == recipe.parallel.writes
     return not isinstance(base.model, TextClassifier) or base.vocabulary.labels.names == vocabulary.labels.names
 
 
-def take_over(model: nn.Module, base: Base, task: str, vocabulary: Vocabulary) -> None:
+def take_over(model: nn.Module, base: Base, recipe: Recipe, vocabulary: Vocabulary) -> None:
     """The weights of the base. If its head is of no use, those of its encoder; what is built on that begins anew. One that is to write all at once
     has a mask behind its words, and parts of its own."""
-    if keeps_head(base, task, vocabulary):
+    if keeps_head(base, recipe, vocabulary):
         model.load_state_dict(base.model.state_dict())
     elif isinstance(model, ParallelTransformer):
         take_over_rows(model, base.model)
@@ -149,10 +158,11 @@ def take_over(model: nn.Module, base: Base, task: str, vocabulary: Vocabulary) -
 
 @torch.no_grad()
 def take_over_rows(model: nn.Module, base: nn.Module) -> None:
-    """Every weight of the base; where the model has more rows than it, the others begin anew."""
+    """Every weight of the base that the model has, too; where it has more rows, the others begin anew."""
     own = model.state_dict()
     for name, weight in base.state_dict().items():
-        own[name][: len(weight)] = weight
+        if name in own:
+            own[name][: len(weight)] = weight
 
 
 def freeze(model: nn.Module, parts: str) -> None:
