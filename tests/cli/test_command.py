@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from manyheads import Transformer, __version__, load_recipe, recipe_names
+from manyheads.cli.main import as_typed
 from manyheads.modelfolder import load_model
 from manyheads.models.language_model import LanguageModel
 
@@ -162,3 +163,18 @@ def test_a_reader_that_leaves_early_is_no_error():
     line = f"{sys.executable} -m manyheads recipes | head -1"
     result = subprocess.run(["bash", "-c", f"set -o pipefail; {line}"], capture_output=True, text=True, timeout=60)
     assert result.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("message", "words", "said"),
+    [
+        ("n_best must be above 0, got 0", ["--n-best", "0"], "--n-best must be above 0, got 0"),
+        ("n_best needs a beam, got a beam of 2", ["--n-best=5", "--beam", "2"], "--n-best needs a beam, got a beam of 2"),
+        ("beam must be above 0", ["--beam", "0"], "--beam must be above 0"),
+        ("a file must be readable, got n_best.txt", ["--n-best", "2"], "a file must be readable, got n_best.txt"),
+        ("train.n_best is no key", ["--n-best", "2"], "train.n_best is no key"),
+        ("n_best must be above 0", ["translate"], "n_best must be above 0"),
+    ],
+)  # fmt: skip
+def test_options_are_called_as_they_were_typed(message, words, said):
+    assert as_typed(message, words) == said

@@ -6,6 +6,7 @@ input, 130 or 143 stopped by a signal after saving.
 
 import io
 import os
+import re
 import sys
 
 from cyclopts import App, CycloptsError
@@ -94,9 +95,10 @@ def run(arguments: list[str] | None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without × shows ?
+    words = sys.argv[1:] if arguments is None else arguments
     try:
         try:
-            app(named_stdin(sys.argv[1:] if arguments is None else arguments), exit_on_error=False, print_error=False)
+            app(named_stdin(words), exit_on_error=False, print_error=False)
         finally:
             sys.stdout.flush()  # here, where it is known what to do if it fails
     except CycloptsError as error:
@@ -106,12 +108,24 @@ def run(arguments: list[str] | None) -> None:
         if error.said:  # by the first of several processes
             sys.modules["manyheads.team"].let_the_first_speak()
             sys.exit(error.status)
-        fail(error.message, error.hint, error.status)
+        fail(as_typed(error.message, words), error.hint, error.status)
     except BrokenPipeError:  # the reader of our output has left, `manyheads … | head -1`: nothing is wrong
         forget_output()
     except OSError as error:  # of our own output: all else is caught where it is known what was being done
         forget_output()
         fail(f"the output could not be written: {error.strerror or error}", None, 1)
+
+
+def as_typed(message: str, words: list[str]) -> str:
+    """Options are called as they were typed, --n-best, and not as in Python. One of a single word may be a word of the sentence: only the first is sure
+    to be its name."""
+    for option in (word.partition("=")[0] for word in words if word.startswith("--")):
+        name = option.removeprefix("--").replace("-", "_")
+        if "_" in name:
+            message = re.sub(rf"(?<![\w./=-]){re.escape(name)}(?![\w./=-])", option, message)
+        elif message.startswith(f"{name} "):
+            message = option + message.removeprefix(name)
+    return message
 
 
 OUTPUTS = ("--out", "--removed")
