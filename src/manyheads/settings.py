@@ -86,7 +86,8 @@ class TrainConfig(Section):
     simcut           weight α of SimCut: the prediction should stay when words are cut out of the pair; 0 = off
     cut              share of the words that SimCut cuts out, of source and target
     rdrop            weight α of R-Drop: the prediction should stay under another dropout; 0 = off
-    glance           of a graph, the share of what a first look gets wrong that is shown before the second, which is learnt from; 0 = off
+    glance           of a graph, the share of what a first look gets wrong that is shown before the second, which is learnt from; it falls to a fifth of
+                     that by the end; 0 = off
     ema              decay of the moving average of the weights, which is then the model; 0 = none
     average          checkpoints, the last ones, whose mean is the model (if there is no moving average)
     validate_every   steps (default: a twentieth of the run)
@@ -137,6 +138,10 @@ class TrainConfig(Section):
     tensorboard: bool = False
     replay: bool = True
     seed: int = between(0, 2**32 - 1, default=1)
+
+    def steps_for(self, batches_per_epoch: int) -> int:
+        """All steps of a run."""
+        return self.steps or self.epochs * batches_per_epoch
 
     def rules(self) -> Iterator[str]:
         if self.ema and self.average > 1:

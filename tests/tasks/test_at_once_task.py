@@ -20,7 +20,7 @@ from manyheads.models.parallel import SPREAD, ParallelTransformer
 from manyheads.nn import Padded
 from manyheads.tasks.consistency import choose_loss
 from manyheads.tasks.pairs import PackedPairs, pack_pairs
-from manyheads.tasks.parallel import LENGTH_WEIGHT, GraphLoss, PlacesBatch, PlacesLoss, Task
+from manyheads.tasks.parallel import LENGTH_WEIGHT, PlacesBatch, PlacesLoss, Task, graph_loss, shown
 from manyheads.text.dropout import one_after_the_other
 from manyheads.text.packs import Room
 from manyheads.text.places import asked_for, filled_up, hide_places, read_there
@@ -173,8 +173,8 @@ def test_the_loss_of_a_graph_is_that_of_all_paths():
                 steps = sum(links[0, a, b] for a, b in pairwise(whole))
                 paths.append(steps + sum(log_p[v, word] for v, word in zip(path, target, strict=True)))
             total -= torch.stack(paths).logsumexp(0).item()
-        assert float(GraphLoss(0.0)(model, batch)) == pytest.approx(total, rel=1e-6)
-        halves = sum(float(GraphLoss(0.0)(model, half)) for half in batch.halves())
+        assert float(graph_loss(model, batch)) == pytest.approx(total, rel=1e-6)
+        halves = sum(float(graph_loss(model, half)) for half in batch.halves())
         assert halves == pytest.approx(total, rel=1e-6)
 
 
@@ -182,26 +182,27 @@ def test_a_glance_shows_words_of_the_target_on_its_best_path():
     model, (batch, vertices) = model_that("graph"), graph_batch()
     lengths = torch.tensor([len(target) for target in TARGETS])
     looked = model(*batch.inputs)
-    shown = GraphLoss(1.0).shown(batch, lengths, *looked)
+    seen = shown(replace(batch, glance=1.0), lengths, *looked)
     for row, (target, count) in enumerate(zip(TARGETS, vertices, strict=True)):
-        inner = [word for word in shown[row].tolist() if word not in (MASK, PADDING)]
+        inner = [word for word in seen[row].tolist() if word not in (MASK, PADDING)]
         assert inner, "an untrained model gets something wrong"
         it = iter(target)
         assert all(word in it for word in inner), "in the order of the target"
-        assert shown[row, 0] == shown[row, count - 1] == MASK
-    assert torch.equal(GraphLoss(0.0).shown(batch, lengths, *looked), batch.target)
+        assert seen[row, 0] == seen[row, count - 1] == MASK
+    assert torch.equal(shown(batch, lengths, *looked), batch.target)
 
 
 def test_what_was_shown_is_read_in_the_second_look():
     model, (batch, _) = model_that("graph"), graph_batch()
     lengths = torch.tensor([len(target) for target in TARGETS])
     torch.manual_seed(3)
-    found = GraphLoss(0.5)(model, batch)
+    batch = replace(batch, glance=0.5)
+    found = graph_loss(model, batch)
     found.backward()
     torch.manual_seed(3)
-    shown = GraphLoss(0.5).shown(batch, lengths, *model(*batch.inputs))
-    assert not torch.equal(shown, batch.target)
-    wanted = GraphLoss(0.0)(model, replace(batch, target=shown))
+    seen = shown(batch, lengths, *model(*batch.inputs))
+    assert not torch.equal(seen, batch.target)
+    wanted = graph_loss(model, replace(batch, target=seen, glance=0.0))
     assert found.item() == pytest.approx(wanted.item())
     ours = [weight.grad for weight in model.parameters()]
     theirs = torch.autograd.grad(wanted, list(model.parameters()), allow_unused=True)
@@ -232,6 +233,13 @@ def test_it_learns_and_translates_at_once(tmp_path, writes):
     assert translator(["", *sources]) == ["", *targets]
     with pytest.raises(OptionError, match="token by token"):
         translator("ab", beam=3)
+
+
+def test_a_glance_falls_to_a_fifth_by_the_end(tmp_path, monkeypatch):
+    file, loss, seen = copies(tmp_path), Task.loss, []
+    monkeypatch.setattr(Task, "loss", lambda self, model, batch: seen.append(batch.glance) or loss(self, model, batch))
+    train("parallel/graph", train=[file], dev=[file], out=tmp_path / "run", changes=TINY | {"train.steps": 5})
+    assert seen == pytest.approx([0.5, 0.42, 0.34, 0.26, 0.18])
 
 
 @pytest.mark.parametrize("writes", ["mask", "graph"])

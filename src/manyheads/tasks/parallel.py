@@ -26,13 +26,17 @@ from manyheads.tasks import translate
 from manyheads.tasks.consistency import PairLoss
 from manyheads.tasks.pairs import Inputs, PackedPairs, PairBatch, Pairs, pack_pairs
 from manyheads.tasks.translate import VALIDATION_BATCH
+from manyheads.team import ALONE, Team
 from manyheads.text.packs import Room
 from manyheads.text.places import asked_for, filled_up, hide_places, read_there
 from manyheads.text.shards import Rows
 from manyheads.text.tokenizer import END, PADDING
 from manyheads.text.turns import Numbers
 
-__all__ = ["GraphLoss", "PlacesLoss", "Task"]
+__all__ = ["PlacesBatch", "PlacesLoss", "Task", "graph_loss"]
+
+FORGONE = 0.8
+"""Of a glance, by the end of training."""
 
 LENGTH_WEIGHT = 0.1
 """Of a wrong length against a wrong word."""
@@ -45,7 +49,7 @@ class Task(translate.Task):
         super().__init__(recipe, *data)
         self.mask = self.vocabulary.target.size
         graph = recipe.parallel.writes == "graph"
-        self.judge_batch = GraphLoss(recipe.train.glance) if graph else PlacesLoss(self.summed_loss)
+        self.judge_batch = graph_loss if graph else PlacesLoss(self.summed_loss)
 
     def build(self) -> ParallelTransformer:
         return ParallelTransformer(self.recipe.parallel, self.vocabulary.sizes)
@@ -77,6 +81,15 @@ class Task(translate.Task):
             case "end":
                 targets = filled_up(targets, self.places(sources.lengths + 1, targets.lengths))
         return sources, hide_places(targets, rows, epoch, self.recipe.train.seed, self.mask)
+
+    def batch(self, step: int, team: Team = ALONE) -> Any:
+        batch = super().batch(step, team)
+        return replace(batch, glance=self.glance_at(step)) if isinstance(batch, PlacesBatch) else batch
+
+    def glance_at(self, step: int) -> float:
+        """It falls evenly, to a fifth by the end: who is shown much in the beginning must do with little when it is on its own."""
+        train = self.recipe.train
+        return train.glance * (1 - FORGONE * min(1.0, step / train.steps_for(self.batches_per_epoch)))
 
     def pad(self, sources: Rows, targets: Rows) -> PairBatch:
         ids = targets.padded()
@@ -131,7 +144,12 @@ class Task(translate.Task):
 
 @dataclass(frozen=True, eq=False)
 class PlacesBatch(PairBatch):
-    """target: places, some of them masked · labels: what they should say, padding where nothing is asked for"""
+    """target: places, some of them masked · labels: what they should say, padding where nothing is asked for
+
+    glance   of a graph, the share of what a first look gets wrong that is then shown
+    """
+
+    glance: float = 0.0
 
     @property
     def inputs(self) -> Inputs:
@@ -192,42 +210,32 @@ def labels_in(labels: Int[Tensor, "*target"], layout: Layout) -> Int[Tensor, " B
     return ends[layout.offsets[1:].long()] - ends[layout.offsets[:-1].long()]
 
 
-@dataclass(frozen=True)
-class GraphLoss:
-    """−log P of the targets, over all paths.
+def graph_loss(model: nn.Module, batch: PlacesBatch) -> Float[Tensor, ""]:
+    """−log P of the targets, over all paths. What a glance shows (Qian et al. 2021) lets a model learn to depend on other words without ever reading all
+    of them."""
+    lengths = (batch.labels != PADDING).sum(1)
+    logits, links = model(*batch.inputs, partial(shown, batch, lengths) if batch.glance else None)
+    words = words_at(logits, batch.labels)
+    log_p = log_likelihood(words, links, lengths.clamp(min=1), last_vertex(batch))
+    return -log_p.masked_fill(lengths == 0, 0).sum()
 
-    glance   share of what a first look gets wrong that is then shown (Qian et al. 2021): a model learns to depend on other words
-             without ever reading all of them
-    """
 
-    glance: float
-
-    def __call__(self, model: nn.Module, batch: PairBatch) -> Float[Tensor, ""]:
-        lengths = (batch.labels != PADDING).sum(1)
-        glance = partial(self.shown, batch, lengths) if self.glance else None
-        logits, links = model(*batch.inputs, glance)
-        words = words_at(logits, batch.labels)
-        log_p = log_likelihood(words, links, lengths.clamp(min=1), last_vertex(batch))
-        return -log_p.masked_fill(lengths == 0, 0).sum()
-
-    def shown(
-        self,
-        batch: PairBatch,
-        lengths: Int[Tensor, " B"],
-        logits: Float[Tensor, "B L W"],
-        links: Float[Tensor, "B L L"] | None,
-    ) -> Int[Tensor, "B L"]:
-        assert links is not None
-        path = best_path(words_at(logits, batch.labels), links, lengths.clamp(min=1), last_vertex(batch))
-        there = batch.labels != PADDING
-        wrong = (logits.argmax(-1).gather(1, path) != batch.labels) & there
-        count = (wrong.sum(1) * self.glance).round()
-        draws = torch.rand(path.shape, device=path.device).masked_fill(~there, 2)
-        chosen = (draws.argsort(1).argsort(1) < count[:, None]) & there
-        # Places that are not chosen write the mask, where it is: into the first vertex, which says nothing.
-        return batch.target.scatter(
-            1, path.masked_fill(~chosen, 0), torch.where(chosen, batch.labels, batch.target[:, :1])
-        )
+def shown(
+    batch: PlacesBatch,
+    lengths: Int[Tensor, " B"],
+    logits: Float[Tensor, "B L W"],
+    links: Float[Tensor, "B L L"] | None,
+) -> Int[Tensor, "B L"]:
+    """What is read in the second look: on the path that spells the target best, some of the words that the first got wrong."""
+    assert links is not None
+    path = best_path(words_at(logits, batch.labels), links, lengths.clamp(min=1), last_vertex(batch))
+    there = batch.labels != PADDING
+    wrong = (logits.argmax(-1).gather(1, path) != batch.labels) & there
+    count = (wrong.sum(1) * batch.glance).round()
+    draws = torch.rand(path.shape, device=path.device).masked_fill(~there, 2)
+    chosen = (draws.argsort(1).argsort(1) < count[:, None]) & there
+    # Places that are not chosen write the mask, where it is: into the first vertex, which says nothing.
+    return batch.target.scatter(1, path.masked_fill(~chosen, 0), torch.where(chosen, batch.labels, batch.target[:, :1]))
 
 
 def last_vertex(batch: PairBatch) -> Int[Tensor, " B"]:

@@ -5,7 +5,7 @@ import torch
 from manyheads.errors import OptionError
 from manyheads.tasks.task import changed_data
 from manyheads.training.checkpoints import Checkpoints
-from manyheads.training.loop import steps_of, warmup_of
+from manyheads.training.loop import warmup_of
 from manyheads.training.session import Session
 from manyheads.training.show import metrics_line
 from manyheads.training.steps import can_graph
@@ -41,7 +41,7 @@ def go_on(session: Session, changed: bool) -> bool:
     torch.set_num_threads(progress.threads)
     session.show.say(f"going on from step {progress.step:,}")
     check_data(session, changed)
-    if steps_of(session.config, session.task.batches_per_epoch) < progress.step:
+    if session.config.steps_for(session.task.batches_per_epoch) < progress.step:
         raise OptionError(
             f"a run goes on to a step that it has not reached, got step {progress.step:,} and train.steps or train.epochs before it"
         )
@@ -61,7 +61,7 @@ def pack(session: Session) -> int:
             f"train.fast = 'on' is for one GPU in bf16, one process, and attention with kernels for packed sentences, got {got}",
             hint="train.fast=auto is fast where it can be",
         )
-    long = steps_of(config, session.task.batches_per_epoch) >= WORTH_COMPILING
+    long = config.steps_for(session.task.batches_per_epoch) >= WORTH_COMPILING
     fast = able and (config.fast == "on" or (config.fast == "auto" and long))
     packs = config.accumulate if fast else 0
     session.task.arrange(packs)
@@ -104,7 +104,7 @@ def introduce(session: Session) -> None:
     parameters = sum(p.numel() for p in session.state.parameters)
     learning = sum(p.numel() for p in session.state.parameters if p.requires_grad)
     frozen = f", {parameters - learning:,} of them frozen" if learning < parameters else ""
-    steps, machine = steps_of(config, batches), session.machine
+    steps, machine = config.steps_for(batches), session.machine
     where = f"{machine} in each of {session.team.size} processes" if session.team.size > 1 else str(machine)
     warmup = warmup_of(config, steps)
     session.show.say(

@@ -17,7 +17,7 @@ from manyheads.report.page import write_report
 from manyheads.storage import read_file
 from manyheads.tasks.task import Validation
 from manyheads.training.keeping import check_kept
-from manyheads.training.loop import Ending, steps_of
+from manyheads.training.loop import Ending
 from manyheads.training.run import Run
 from manyheads.training.session import Session
 from manyheads.training.show import metrics_line
@@ -63,7 +63,7 @@ def conclude(session: Session, ending: Ending, asked: dict[str, Any]) -> Trained
     report = session.team.together(partial(finish, task, model, run, summary))
     session.show.bar.stop()
     if ending.reason == "patience":
-        steps = steps_of(session.config, task.batches_per_epoch)
+        steps = session.config.steps_for(task.batches_per_epoch)
         session.show.say(
             f"stopped early, at step {progress.step:,} of {steps:,}: no better in {progress.waited} validations (train.patience)"
         )

@@ -31,7 +31,7 @@ from manyheads.training.state import WEIGHTS, Progress, State, read_tensors
 from manyheads.training.steps import EagerSteps, GraphedSteps, Steps, can_graph
 from manyheads.training.watch import check_weights, note_split, watch
 
-__all__ = ["Ending", "fit", "steps_of", "warmup_of"]
+__all__ = ["Ending", "fit", "warmup_of"]
 
 LOG_EVERY = 10
 LOWEST = -1e300
@@ -45,10 +45,6 @@ class Ending:
     number: int | None = None
 
 
-def steps_of(config: TrainConfig, batches_per_epoch: int) -> int:
-    return config.steps or config.epochs * batches_per_epoch
-
-
 def warmup_of(config: TrainConfig, steps: int) -> int:
     """At most a tenth of the run: a recipe for much data is of use for little, too."""
     return min(config.warmup, max(1, steps // 10))
@@ -57,7 +53,7 @@ def warmup_of(config: TrainConfig, steps: int) -> int:
 def fit(session: Session, stop: StopRequest) -> Ending:
     """Train until the steps are done, the score no longer improves, or someone asks to stop; then save."""
     task, state, config, show, team = session.task, session.state, session.config, session.show, session.team
-    steps = steps_of(config, task.batches_per_epoch)
+    steps = config.steps_for(task.batches_per_epoch)
     warmup = warmup_of(config, steps)
     validate_every = config.validate_every or max(1, steps // 20)
     save_every = config.save_every or validate_every
