@@ -6,7 +6,7 @@ import torch
 pytest.importorskip("triton")
 
 from manyheads.nn import paths
-from manyheads.nn.paths import best_path, best_ways, into, log_likelihood, trace_back
+from manyheads.nn.paths import best_path, best_ways, log_likelihood, trace_back
 
 pytestmark = pytest.mark.plain
 
@@ -64,22 +64,19 @@ def test_the_sum_and_its_gradient(kernels, sizes):
 def test_the_best_path_and_the_best_of_every_length(kernels, sizes):
     words, links, lengths, last = (x.to(DEVICE) for x in graphs(sizes))
     kernels(False)
-    path, (scores, _) = best_path(words, links, lengths, last), best_ways(words, links, last)
+    path, scores = best_path(words, links, lengths, last), best_ways(words, links, last)
     kernels(True)
-    ours, (mine, came_from) = best_path(words, links, lengths, last), best_ways(words, links, last)
+    ours, mine = best_path(words, links, lengths, last), best_ways(words, links, last)
     assert torch.equal(ours, path)
     for row, (steps, vertices) in enumerate(sizes):
         torch.testing.assert_close(mine[row, :, :vertices].double(), scores[row, :, :vertices], atol=2e-5, rtol=2e-5)
         for n in range(1, steps + 1):
             some = torch.tensor([n], device=DEVICE)
             one = slice(row, row + 1)
-            to_last = into(links, last)[one]
             kernels(False)
             wanted = best_path(words[one, :steps], links[one], some, last[one])
             kernels(True)
-            found = trace_back(
-                mine[one, :steps].contiguous(), came_from[one, :steps].contiguous(), to_last, some, last[one]
-            )
+            found = trace_back(mine[one, :steps], links[one], some, last[one])
             assert torch.equal(found, wanted)
 
 

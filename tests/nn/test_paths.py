@@ -86,13 +86,13 @@ def test_the_likeliest_path_of_every_length(vertices: int, seed: int) -> None:
     vertices += 2
     said, links = graph(vertices, 1, seed, vertices)
     last, most = torch.tensor([vertices - 1]), vertices - 2
-    scores, came_from = best_ways(said.expand(most, -1)[None], links[None], last)
+    scores = best_ways(said.expand(most, -1)[None], links[None], last)
     for words in range(1, most + 1):
         paths = every_path(said.expand(words, -1), links, vertices)
         likeliest = max(paths, key=lambda path: paths[path])
         best = (scores + into(links[None], last)[:, None]).amax(-1)[0, words - 1].item()
         assert best == pytest.approx(paths[likeliest].item(), abs=1e-10)
-        path = trace_back(scores, came_from, into(links[None], last), torch.tensor([words]), last)
+        path = trace_back(scores, links[None], torch.tensor([words]), last)
         assert tuple(path[0, :words].tolist()) == likeliest
 
 

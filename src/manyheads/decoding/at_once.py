@@ -234,10 +234,10 @@ class ThroughAGraph(Way):
         states = graph_states(model, memory, last, room)
         words, says = likeliest(model.logits(states), first_word(model))
         links = model.link(states, last)
-        scores, came_from = best_ways(says[:, None].expand(-1, states.shape[1] - 2, -1), links, last)
+        scores = best_ways(says[:, None].expand(-1, states.shape[1] - 2, -1), links, last)
         by_length = (scores + into(links, last)[:, None]).amax(-1)  # of the best path of every number of words
         wished, lengths = best_lengths(by_length, self.how)
-        path = trace_back(scores, came_from, into(links, last), lengths, last)
+        path = trace_back(scores, links, lengths, last)
         seen(Graph(words, says, links, last, by_length, path, lengths))
         found = by_length.gather(1, lengths[:, None] - 1)[:, 0]
         return self.Computed(words.gather(1, path), lengths, found, wished == lengths)

@@ -13,10 +13,8 @@ __all__ = ["links_used", "trace_ways", "ways_ahead", "ways_back"]
 
 
 @triton.jit
-def ways_ahead(
-    words, links, ahead, came_from, lengths, last, T, L, BEST: tl.constexpr, TILE: tl.constexpr,
-):  # fmt: skip
-    """ahead[t, j] = words[t, j] + log Σᵢ exp(ahead[t − 1, i] + links[i, j]); with BEST the maximum, and where it came from."""
+def ways_ahead(words, links, ahead, lengths, last, T, L, BEST: tl.constexpr, TILE: tl.constexpr):
+    """ahead[t, j] = words[t, j] + log Σᵢ exp(ahead[t − 1, i] + links[i, j]); with BEST the maximum instead of the sum."""
     sentence = tl.program_id(0).to(tl.int64)
     vertices, count = tl.load(last + sentence) + 1, tl.load(lengths + sentence)
     words += sentence * T * L
@@ -32,29 +30,21 @@ def ways_ahead(
             j = start + tl.arange(0, TILE)
             most = tl.full([TILE], float("-inf"), tl.float32)
             total = tl.zeros([TILE], tl.float32)
-            origin = tl.zeros([TILE], tl.int32)
             for begin in range(0, start + TILE, TILE):  # links go forward
                 i = begin + tl.arange(0, TILE)
                 before = tl.load(ahead + (t - 1) * L + i, mask=i < vertices, other=float("-inf"))
                 there = (i < vertices)[:, None] & (j < vertices)[None, :]
                 link = tl.load(links + i[:, None] * L + j[None, :], mask=there, other=float("-inf"))
                 both = before[:, None] + link
-                here = tl.max(both, 0)
-                if BEST:
-                    origin = tl.where(here > most, begin + tl.argmax(both, 0), origin)
-                    most = tl.maximum(most, here)
-                else:
-                    higher = tl.maximum(most, here)
+                higher = tl.maximum(most, tl.max(both, 0))
+                if not BEST:
                     shift = tl.where(higher == float("-inf"), 0.0, higher)
                     total = total * tl.exp(most - shift) + tl.sum(tl.exp(both - shift[None, :]), 0)
-                    most = higher
-            said = tl.load(words + t * L + j, mask=j < vertices, other=0.0)
-            if BEST:
-                tl.store(came_from + (sentence * T + t) * L + j, origin, mask=j < vertices)
-                tl.store(ahead + t * L + j, most + said, mask=j < vertices)
-            else:
-                found = most + tl.log(tl.where(most == float("-inf"), 1.0, total)) + said
-                tl.store(ahead + t * L + j, found, mask=j < vertices)
+                most = higher
+            found = most + tl.load(words + t * L + j, mask=j < vertices, other=0.0)
+            if not BEST:
+                found += tl.log(tl.where(most == float("-inf"), 1.0, total))
+            tl.store(ahead + t * L + j, found, mask=j < vertices)
 
 
 @triton.jit
@@ -116,16 +106,14 @@ def links_used(
 
 
 @triton.jit
-def trace_ways(scores, came_from, to_last, path, lengths, T, L, WIDTH: tl.constexpr):
+def trace_ways(scores, links, path, lengths, last, T, L, WIDTH: tl.constexpr):
     """From where a path ends back to where it began; behind its end, `path` is as it was."""
     sentence = tl.program_id(0).to(tl.int64)
-    count = tl.load(lengths + sentence)
-    rows = sentence * T * L
-    j = tl.arange(0, WIDTH)
-    ends = tl.load(scores + rows + (count - 1) * L + j, mask=j < L, other=float("-inf"))
-    ends += tl.load(to_last + sentence * L + j, mask=j < L, other=0.0)
-    here = tl.minimum(tl.argmax(ends, 0), L - 1)  # of numbers that are not finite it may be any
+    count, here = tl.load(lengths + sentence), tl.load(last + sentence)
+    i = tl.arange(0, WIDTH)
     for step in range(count):
         t = count - 1 - step
-        tl.store(path + sentence * T + t, here.to(tl.int64))
-        here = tl.load(came_from + rows + t * L + here)
+        ways = tl.load(scores + (sentence * T + t) * L + i, mask=i < L, other=float("-inf"))
+        ways += tl.load(links + (sentence * L + i) * L + here, mask=i < L, other=float("-inf"))
+        here = tl.minimum(tl.argmax(ways, 0), L - 1).to(tl.int64)  # of numbers that are not finite it may be any
+        tl.store(path + sentence * T + t, here)

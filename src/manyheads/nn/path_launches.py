@@ -18,28 +18,23 @@ TILE = 32
 def sum_ahead(
     words: Float[Tensor, "B T L"], links: Float[Tensor, "B L L"], lengths: Int[Tensor, " B"], last: Int[Tensor, " B"]
 ) -> Float[Tensor, "B T L"]:
-    return ahead_of(words, links, lengths, last, None)
+    return ways_ahead(words, links, lengths, last, best=False)
 
 
 def best_ways(
     words: Float[Tensor, "B T L"], links: Float[Tensor, "B L L"], last: Int[Tensor, " B"]
-) -> tuple[Float[Tensor, "B T L"], Int[Tensor, "B T L"]]:
-    came_from = torch.zeros(words.shape, dtype=torch.int32, device=words.device)
-    all_words = torch.full_like(last, words.shape[1])
-    return ahead_of(words, links, all_words, last, came_from), came_from
+) -> Float[Tensor, "B T L"]:
+    return ways_ahead(words, links, torch.full_like(last, words.shape[1]), last, best=True)
 
 
-def ahead_of(
+def ways_ahead(
     words: Float[Tensor, "B T L"], links: Float[Tensor, "B L L"], lengths: Int[Tensor, " B"], last: Int[Tensor, " B"],
-    came_from: Int[Tensor, "B T L"] | None,
+    best: bool,
 ) -> Float[Tensor, "B T L"]:  # fmt: skip
     words, links = words.float().contiguous(), links.float().contiguous()
     sentences, steps, vertices = words.shape
     ahead = torch.full_like(words, -torch.inf)
-    best = came_from is not None
-    kernels("path").ways_ahead[sentences,](
-        words, links, ahead, came_from if best else lengths, lengths, last, steps, vertices, BEST=best, TILE=TILE
-    )
+    kernels("path").ways_ahead[sentences,](words, links, ahead, lengths, last, steps, vertices, BEST=best, TILE=TILE)
     return ahead
 
 
@@ -61,12 +56,12 @@ def count_uses(
 
 
 def trace_back(
-    scores: Float[Tensor, "B T L"], came_from: Int[Tensor, "B T L"], to_last: Float[Tensor, "B L"],
-    lengths: Int[Tensor, " B"], path: Int[Tensor, "B T"],
+    scores: Float[Tensor, "B T L"], links: Float[Tensor, "B L L"], lengths: Int[Tensor, " B"], last: Int[Tensor, " B"],
+    path: Int[Tensor, "B T"],
 ) -> Int[Tensor, "B T"]:  # fmt: skip
     sentences, steps, vertices = scores.shape
     width = 1 << (vertices - 1).bit_length()
     kernels("path").trace_ways[sentences,](
-        scores, came_from, to_last.float().contiguous(), path, lengths, steps, vertices, WIDTH=width
+        scores.contiguous(), links.float().contiguous(), path, lengths, last, steps, vertices, WIDTH=width
     )
     return path

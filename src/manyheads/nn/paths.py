@@ -103,44 +103,37 @@ def best_path(
     last: Int[Tensor, " B"],
 ) -> Int[Tensor, "B T"]:
     """The vertices of the single likeliest path that spells each sentence; behind its end, the last vertex."""
-    return trace_back(*best_ways(words, links, last), into(links, last), lengths, last)
-
-
-Ways = tuple[Float[Tensor, "B T L"], Int[Tensor, "B T L"]]
-"""How likely the best way is to every vertex after t words, and the vertex before it on that way; before the first word there is none."""
+    return trace_back(best_ways(words, links, last), links, lengths, last)
 
 
 @torch.no_grad()
-def best_ways(words: Float[Tensor, "B T L"], links: Float[Tensor, "B L L"], last: Int[Tensor, " B"]) -> Ways:
+def best_ways(
+    words: Float[Tensor, "B T L"], links: Float[Tensor, "B L L"], last: Int[Tensor, " B"]
+) -> Float[Tensor, "B T L"]:
+    """How likely the best way is to every vertex after t words."""
     if in_kernels(words):
         return launch.best_ways(words, links, last)
-    score = links[:, 0] + words[:, 0]
-    scores, came_from = [score], [torch.zeros_like(score, dtype=torch.int64)]
-    for t in range(1, words.shape[1]):
-        score, where = (score[:, :, None] + links).max(1)
-        score = score + words[:, t]
-        scores.append(score)
-        came_from.append(where)
-    return torch.stack(scores, 1), torch.stack(came_from, 1)
+    scores = torch.full(words.shape, NEVER, dtype=words.dtype, device=words.device)
+    scores[:, 0] = links[:, 0] + words[:, 0]
+    for t in range(1, words.shape[1]):  # who has said t words is in vertex t, or beyond
+        best = (scores[:, t - 1, t:, None] + links[:, t:, t + 1 :]).amax(1)
+        scores[:, t, t + 1 :] = best + words[:, t, t + 1 :]
+    return scores
 
 
 @torch.no_grad()
 def trace_back(
-    scores: Float[Tensor, "B T L"],
-    came_from: Int[Tensor, "B T L"],
-    to_last: Float[Tensor, "B L"],
-    lengths: Int[Tensor, " B"],
-    last: Int[Tensor, " B"],
+    scores: Float[Tensor, "B T L"], links: Float[Tensor, "B L L"], lengths: Int[Tensor, " B"], last: Int[Tensor, " B"]
 ) -> Int[Tensor, "B T"]:
-    """The vertices of the best path of the given number of words; behind its end, the last vertex."""
+    """The vertices of the best path of the given number of words; behind its end, the last vertex. Where a way came from is found by looking once more, at
+    the vertices of the path alone."""
     path = last[:, None].repeat(1, scores.shape[1])
     if in_kernels(scores):
-        return launch.trace_back(scores, came_from, to_last, lengths, path)
-    here = (of_word(scores, lengths - 1) + to_last).argmax(-1)  # where a path ends
-    for t in reversed(range(scores.shape[1])):
-        there = lengths > t
-        path[:, t] = torch.where(there, here, last)
-        here = torch.where(there, came_from[:, t].gather(1, here[:, None])[:, 0], here)
+        return launch.trace_back(scores, links, lengths, last, path)
+    here = last
+    for t in reversed(range(int(lengths.max()))):
+        before = (scores[:, t] + into(links, here)).argmax(-1)
+        here = path[:, t] = torch.where(lengths > t, before, last)
     return path
 
 
