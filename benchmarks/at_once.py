@@ -222,11 +222,19 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
         print(f"{name:<{width}}", *(f"{format(row[key], how):>{len(key)}}" for key, how in columns.items()), sep="  ")
 
 
+def short(how: str) -> str:
+    """Of iterations and passes, the number."""
+    return how if how in SEARCHES else how.partition(" ")[0]
+
+
 def draw_results(path: Path) -> None:
     result = json.loads(path.read_text())
+    by_name: dict[str, list[dict[str, Any]]] = {}
+    for row in result["rows"]:
+        by_name.setdefault(row["system"], []).append(row)
     lines = [
-        Line(name, [(row["long_latency_ms"], row["bleu"]) for row in result["rows"] if row["system"] == name])
-        for name in dict.fromkeys(row["system"] for row in result["rows"])
+        Line(name, [(row["long_latency_ms"], row["bleu"]) for row in rows], labels=[short(row["how"]) for row in rows])
+        for name, rows in by_name.items()
     ]
     title = f"{result['corpus']}: what quality costs, on {result['machine']}"
     write_plot(

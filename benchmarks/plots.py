@@ -18,11 +18,15 @@ STYLE = "text{font:13px system-ui,sans-serif;fill:#444}.title{font-size:15px;fon
 
 @dataclass(frozen=True)
 class Line:
-    """dots: mark the points, which were measured; else it is a curve of many"""
+    """
+    dots     mark the points, which were measured; else it is a curve of many
+    labels   what each of them is called, if it is
+    """
 
     name: str
     points: Sequence[tuple[float, float]]
     dots: bool = True
+    labels: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -85,10 +89,14 @@ def drawn(number: int, line: Line, x: Axis, y: Axis, left: int) -> str:
     points = [(x(a), y(b)) for a, b in line.points]
     path = "L".join(f"{a} {b}" for a, b in points)
     dots = "".join(f'<circle cx="{a}" cy="{b}" r="3.5" fill="{colour}"/>' for a, b in points if line.dots)
+    labels = "".join(
+        f'<text x="{a}" y="{b - 8:.1f}" text-anchor="middle" style="font-size:11px">{shown(label)}</text>'
+        for (a, b), label in zip(points, line.labels, strict=bool(line.labels))
+    )
     height = TOP + 18 * (number + 1)
     key = f'<path d="M{left} {height - 4}h18" stroke="{colour}" stroke-width="2.5"/>'
     return (
-        f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="1.6"/>{dots}{key}'
+        f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="1.6"/>{dots}{labels}{key}'
         f'<text x="{left + 24}" y="{height}">{shown(line.name)}</text>'
     )
 

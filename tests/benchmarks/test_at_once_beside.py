@@ -89,3 +89,6 @@ def test_a_row_has_scores_times_and_ratios(tmp_path):
     draw_results(tmp_path / "x.json")
     root = ET.fromstring((tmp_path / "x.svg").read_text())
     assert len([one for one in root.iter() if one.tag.endswith("circle")]) == 2
+    words = [one.text for one in root.iter() if one.tag.endswith("text")]
+    assert "greedy" in words
+    assert "2" in words
