@@ -112,8 +112,8 @@ def test_a_pipe_that_closes_early_is_no_error():
     ("words", "message"),
     [
         (["--beam", "0"], "beam must be between 1 and 1000, got 0"),
-        (["--n-best", "5", "--beam", "2"], "n_best needs a beam at least as large"),
-        (["--top-k", "5"], "temperature, top_k and top_p are for sampling"),
+        (["--n-best", "5", "--beam", "2"], "--n-best needs a beam at least as large"),
+        (["--top-k", "5"], "temperature, --top-k and top_p are for sampling"),
         (["--sample", "--beam", "3"], "sampling goes one hypothesis at a time"),
         (["--input", "nowhere.txt"], "a file must be readable, got nowhere.txt"),
     ],

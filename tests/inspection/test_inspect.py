@@ -236,7 +236,7 @@ def test_a_map_in_the_terminal(capsys, monkeypatch):
         (["--png", "look.gif"], "--png names a file that ends in .png, got 'look.gif'"),
         (
             ["--svg", "look.svg", "--view", "round"],
-            "view must be one of 'matrix', 'map', 'lines', 'heads', got 'round'",
+            "--view must be one of 'matrix', 'map', 'lines', 'heads', 'iterations', got 'round'",
         ),
         (["--part", "2"], "read in 1 parts"),
         (["--attribution", "leave-one-out"], "shown by a page, got --attribution leave-one-out without --html"),

@@ -180,12 +180,14 @@ def inspect(
         show_report(Out(), report)
     else:
         console, chosen = Out(), any(value is not None for value in (attention, layer, head))
+        at_once = found if isinstance(found, WrittenAtOnce) and not chosen else None
+        plane = None if at_once else choose_plane(found, **place)
         for line in found.texts:
             console.print(visible(line), markup=False)
-        if isinstance(found, WrittenAtOnce) and not chosen:
-            draw_at_once(console, found)
-        else:
-            draw_plane(console, choose_plane(found, **place))
+        if at_once:
+            draw_at_once(console, at_once)
+        elif plane:
+            draw_plane(console, plane)
 
 
 def given(**options: Any) -> dict[str, Any]:
