@@ -168,12 +168,13 @@ def test_a_reader_that_leaves_early_is_no_error():
 @pytest.mark.parametrize(
     ("message", "words", "said"),
     [
-        ("n_best must be above 0, got 0", ["--n-best", "0"], "--n-best must be above 0, got 0"),
-        ("n_best needs a beam, got a beam of 2", ["--n-best=5", "--beam", "2"], "--n-best needs a beam, got a beam of 2"),
-        ("beam must be above 0", ["--beam", "0"], "--beam must be above 0"),
-        ("a file must be readable, got n_best.txt", ["--n-best", "2"], "a file must be readable, got n_best.txt"),
-        ("train.n_best is no key", ["--n-best", "2"], "train.n_best is no key"),
-        ("n_best must be above 0", ["translate"], "n_best must be above 0"),
+        ("n_best must be above 0, got 0", ["translate", "--n-best", "0"], "--n-best must be above 0, got 0"),
+        ("n_best needs a beam, got a beam of 2", ["translate", "--n-best=5", "--beam", "2"], "--n-best needs a beam, got a beam of 2"),
+        ("beam must be above 0", ["translate", "--beam", "0"], "--beam must be above 0"),
+        ("a file must be readable, got n_best.txt", ["translate", "--n-best", "2"], "a file must be readable, got n_best.txt"),
+        ("train.n_best is no key", ["translate", "--n-best", "2"], "train.n_best is no key"),
+        ("temperature, top_k and top_p", ["translate"], "temperature, --top-k and --top-p"),
+        ("n_best must be above 0", ["data", "distill"], "n_best must be above 0"),
     ],
 )  # fmt: skip
 def test_options_are_called_as_they_were_typed(message, words, said):

@@ -92,7 +92,7 @@ def test_loops_are_counted_and_can_be_forbidden(translate):
         (["--prefixes", "nowhere.txt"], "a file must be readable, got nowhere.txt"),
         (["--glossary", "nowhere.tsv"], "a file must be readable, got nowhere.tsv"),
         (["--must", " "], "a phrase must begin and end with something other than a space"),
-        (["--diversity", "1"], "set n_best to 2 or more"),
+        (["--diversity", "1"], "set --n-best to 2 or more"),
         (["--sample", "--must", "dog"], "what must appear is placed by a beam"),
         (["--min-length", "1.5"], "Invalid value"),
     ],

@@ -117,15 +117,22 @@ def run(arguments: list[str] | None) -> None:
 
 
 def as_typed(message: str, words: list[str]) -> str:
-    """Options are called as they were typed, --n-best, and not as in Python. One of a single word may be a word of the sentence: only the first is sure
-    to be its name."""
-    for option in (word.partition("=")[0] for word in words if word.startswith("--")):
+    """Options are called as they are typed, --n-best, and not as in Python. One of a single word may be a word of the sentence: only the first is sure
+    to be its name, and only if it was typed."""
+    typed = {word.partition("=")[0] for word in words}
+    for option in options_of(words):
         name = option.removeprefix("--").replace("-", "_")
         if "_" in name:
             message = re.sub(rf"(?<![\w./=-]){re.escape(name)}(?![\w./=-])", option, message)
-        elif message.startswith(f"{name} "):
+        elif option in typed and message.startswith(f"{name} "):
             message = option + message.removeprefix(name)
     return message
+
+
+def options_of(words: list[str]) -> list[str]:
+    """Those of the command that was typed."""
+    *_, command = app.parse_commands(words)[1]
+    return [name for argument in command.assemble_argument_collection() for name in argument.names if name[:2] == "--"]
 
 
 OUTPUTS = ("--out", "--removed")
