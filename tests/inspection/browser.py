@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from manyheads.inspection.bundle import Bundle
+from manyheads.inspection.notebook import framed
 from manyheads.inspection.summaries import summarise
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright, of the extra `dev`")
@@ -138,3 +139,16 @@ def assert_address_holds(look, address):
     written = first.page.url.split("#")[1]
     assert set(written.split("&")) == set(address.split("&"))
     assert look(written).page.screenshot() == first.page.screenshot()
+
+
+def tabs_in_a_frame(browser, inspection, folder):
+    """The titles of the tabs that a notebook shows of an inspection, in a page of another encoding, which has nothing to complain of."""
+    path = folder / "notebook.html"
+    path.write_text(f"<!doctype html><meta charset=latin-1><body>{framed(inspection)}", encoding="ascii")
+    page = Look(browser, path, ready=False)
+    frame = page.page.frame_locator("iframe")
+    frame.locator("[data-state=ready]").wait_for()
+    titles = frame.locator("[role=tab]").all_inner_texts()
+    assert page.complaints == []
+    page.page.close()
+    return titles

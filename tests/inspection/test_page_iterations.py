@@ -6,12 +6,11 @@ from math import exp
 
 import numpy as np
 import pytest
-from browser import Look, weights_in
+from browser import Look, tabs_in_a_frame, weights_in
 from parallels import TEXT, WAYS, make_ending, make_parallel
 
 from manyheads import inspect
 from manyheads.inspection.bundle import Bundle
-from manyheads.inspection.notebook import framed
 from manyheads.inspection.saving import page_of
 from manyheads.inspection.singlefile import single_file
 
@@ -360,14 +359,7 @@ def test_hostile_text_is_text(translators, look, writes, tmp_path):
 
 
 def test_in_a_notebook_it_is_a_frame(browser, inspected, writes, tmp_path):
-    path = tmp_path / "notebook.html"
-    path.write_text(f"<!doctype html><meta charset=latin-1><body>{framed(inspected[writes])}", encoding="ascii")
-    page = Look(browser, path, ready=False)
-    frame = page.page.frame_locator("iframe")
-    frame.locator("[data-state=ready]").wait_for()
-    assert frame.locator("[role=tab]").all_inner_texts()[1:] == TITLES
-    assert page.complaints == []
-    page.page.close()
+    assert tabs_in_a_frame(browser, inspected[writes], tmp_path)[1:] == TITLES
 
 
 def test_others_have_no_such_view(look):

@@ -4,11 +4,10 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
-from browser import Look, weights_in
+from browser import tabs_in_a_frame, weights_in
 from lone import PROMPT, READ, make_embedder, make_writer
 
 from manyheads import inspect
-from manyheads.inspection.notebook import framed
 
 SVG = "{http://www.w3.org/2000/svg}"
 COMMON = ["Lines", "Matrix", "Model map", "Attribution", "Query and key", "Flow", "Text to pieces", "Text form"]
@@ -160,11 +159,4 @@ def test_hostile_text_is_text(subjects, look, kind, tmp_path):
 
 
 def test_in_a_notebook_it_is_a_frame(browser, inspected, kind, tmp_path):
-    path = tmp_path / "notebook.html"
-    path.write_text(f"<!doctype html><meta charset=latin-1><body>{framed(inspected[kind])}", encoding="ascii")
-    page = Look(browser, path, ready=False)
-    frame = page.page.frame_locator("iframe")
-    frame.locator("[data-state=ready]").wait_for()
-    assert frame.locator("[role=tab]").all_inner_texts() == TABS[kind]
-    assert page.complaints == []
-    page.page.close()
+    assert tabs_in_a_frame(browser, inspected[kind], tmp_path) == TABS[kind]

@@ -138,9 +138,10 @@ def inspect(
         asked = "--limit" if limit is not None else "--view heads"
         raise OptionError(f"a report on heads is of pairs of lines, got {asked} without --data", hint="--data dev.tsv")
     from manyheads.generation.writer import Writer
-    from manyheads.inspection.api import Inspection, WrittenAtOnce
+    from manyheads.inspection.api import WrittenAtOnce
     from manyheads.inspection.api import inspect as inspect_text
     from manyheads.inspection.comparison import open_model
+    from manyheads.inspection.inspected import Translated
     from manyheads.inspection.iterationlines import draw_at_once
     from manyheads.inspection.plane import choose_plane
     from manyheads.inspection.switches import Head
@@ -161,7 +162,7 @@ def inspect(
     text = text or ("" if replay or (isinstance(subject, Writer) and target is not None) else read_line())
     more = given(part=None if part == 1 else part, replay=replay or None, report=report)
     found = inspect_text(subject, text, target, **options, **more)
-    if isinstance(found, Inspection | WrittenAtOnce) and found.parts > 1:
+    if isinstance(found, Translated) and found.parts > 1:
         print(f"the text is read in {found.parts} parts; this is part {part}: --part shows another", file=sys.stderr)  # noqa: T201
     if comparing and html is not None:
         second = check_translates(open_model(compare, device), "compare", compare) if compare else subject

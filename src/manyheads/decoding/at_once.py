@@ -88,9 +88,9 @@ class Way(ABC):
         """That a sentence takes."""
         return 1
 
-    @abstractmethod
     def room(self, model: ParallelTransformer, source: int) -> int:
         """Places that translations of so many source tokens find room in, or nearly all of them."""
+        return min(self.longest, shape_of(model).places_for(source))
 
     @abstractmethod
     def compute(
@@ -183,9 +183,6 @@ class UpToTheEnd(Way):
         log_probability: Float[Tensor, "B T"]
         places: Int[Tensor, " B"]
 
-    def room(self, model: ParallelTransformer, source: int) -> int:
-        return min(self.longest, shape_of(model).places_for(source))
-
     def compute(
         self, model: ParallelTransformer, source: Int[Tensor, "B S"], room: int | None = None, seen: Seen = unseen
     ) -> Computed:
@@ -221,9 +218,6 @@ class ThroughAGraph(Way):
         lengths: Int[Tensor, " B"]
         log_probability: Float[Tensor, " B"]
         finished: Bool[Tensor, " B"]
-
-    def room(self, model: ParallelTransformer, source: int) -> int:
-        return min(self.longest, shape_of(model).places_for(source))
 
     def compute(
         self, model: ParallelTransformer, source: Int[Tensor, "B S"], room: int | None = None, seen: Seen = unseen

@@ -48,9 +48,9 @@ class Shape(NamedTuple):
 class Desk:
     """Where the sentences go, and where what is known of them then lies."""
 
-    def __init__(self, shape: Shape, room: int, device: torch.device, player: Player) -> None:
+    def __init__(self, shape: Shape, device: torch.device, player: Player) -> None:
         self.source = torch.zeros(shape.sentences, shape.source, dtype=torch.int64, device=device)
-        self.room, self.player = room, player
+        self.player = player
         self.computed: Any = None
 
     def write(self, compute: Callable[[Tensor], Any], source: Int[Tensor, "B S"]) -> Any:
@@ -95,15 +95,14 @@ class Desks(Recordings[Shape, Desk]):
             if shape in self.refused or shape.sentences * way.rows * room > MOST_PLACES:
                 return None
             try:
-                desk = self.take(shape, room)
-                found = desk.write(lambda ids: way.compute(model, ids, room), source)
+                found = self.take(shape).write(lambda ids: way.compute(model, ids, room), source)
                 if (needs := way.needs(found)) <= room:
                     return way.read(found)
                 self.wider[shape] = rounded(needs, way.longest)
                 self.leave(shape)
                 return None
             except torch.OutOfMemoryError:
-                desk = found = None
+                found = None
             except BaseException:
                 self.leave(shape)
                 raise
@@ -112,9 +111,9 @@ class Desks(Recordings[Shape, Desk]):
             self.give_memory_back(shape)
             return None
 
-    def take(self, shape: Shape, room: int) -> Desk:
+    def take(self, shape: Shape) -> Desk:
         if shape not in self.kept:
-            self.kept[shape] = Desk(shape, room, self.device, self.player())
+            self.kept[shape] = Desk(shape, self.device, self.player())
         self.kept.move_to_end(shape)
         while len(self.kept) > MOST_DESKS:
             self.kept.popitem(last=False)

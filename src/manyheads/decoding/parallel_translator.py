@@ -39,7 +39,7 @@ __all__ = ["ParallelTranslator"]
 BY_PATHS = "is for graphs, whose paths have several lengths"
 BY_MASKS = "is for models that predict how long a translation is"
 NO_OTHER = "cannot be wished for where a translation goes up to its end"
-IDLE: dict[str, dict[str, str]] = {
+MEANINGLESS: dict[str, dict[str, str]] = {
     "mask": {"length_penalty": BY_PATHS},
     "end": {"length_penalty": BY_PATHS, "lengths": BY_MASKS, "length": NO_OTHER, "stretch": NO_OTHER},
     "graph": {"lengths": BY_MASKS, "iterations": "cannot be chosen where a graph is read, once"},
@@ -69,8 +69,8 @@ class ParallelTranslator(Translator):
                 raise OptionError(
                     f"{name} is for models that write token by token, got {options[name]} for one that writes all at once"
                 )
-        for name in (name for name in IDLE[writes] if name in options):
-            raise OptionError(f"{name} {IDLE[writes][name]}, got {options[name]}")
+        for name in (name for name in MEANINGLESS[writes] if name in options):
+            raise OptionError(f"{name} {MEANINGLESS[writes][name]}, got {options[name]}")
         said: dict[str, Any] = asdict(self.recipe.refine)
         said.update((name, value) for name, value in options.items() if name in known)
         return AtOnce(**said)

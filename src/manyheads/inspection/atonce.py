@@ -25,7 +25,7 @@ from manyheads.decoding.parallel_translator import ParallelTranslator
 from manyheads.decoding.seen import Graph, Lengths
 from manyheads.errors import InputError, OptionError, brief, choose
 from manyheads.inspection.choices import Choice, read_choices
-from manyheads.inspection.inspected import Written, check_finite, check_length, check_text
+from manyheads.inspection.inspected import Translated, check_finite, check_length, check_text
 from manyheads.inspection.iterations import Attempt, read_attempts
 from manyheads.inspection.sides import Piece, Side, Word, name_pieces, read_side
 from manyheads.inspection.switches import INSTEAD, Head, head_means, switched_off
@@ -50,7 +50,7 @@ REFUSED = {
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class WrittenAtOnce(Written):
+class WrittenAtOnce(Translated):
     """What a model that writes all at once did. The target's pieces are its places, or the vertices of its graph.
 
     hypothesis    what was taken, as the decoding gave it
@@ -59,7 +59,6 @@ class WrittenAtOnce(Written):
     tries         the lengths that were tried, and every iteration of each; none where a graph was read
     iteration     the pass that attention, choices and all other views are of, counted from 1
     graph         that was read; None where places were filled in
-    part, parts   a long text is read in parts; this is one of them
     """
 
     translator: ParallelTranslator
@@ -69,16 +68,6 @@ class WrittenAtOnce(Written):
     tries: list[Attempt]
     iteration: int
     graph: ReadGraph | None
-    part: int = 1
-    parts: int = 1
-
-    @property
-    def source(self) -> Side:
-        return self.sides["source"]
-
-    @property
-    def translation(self) -> str:
-        return self.target.text
 
     @property
     def writes(self) -> str:

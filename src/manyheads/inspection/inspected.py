@@ -4,8 +4,9 @@
     ├── ReadText                of an encoder alone: one text, which looks at itself                          readtext.py
     └── Written                 … of a model that writes: what it wrote, and what it could have written
         ├── ContinuedText       of a language model: one text, of which it wrote the end                      continued.py
-        ├── Inspection          of an encoder-decoder: a source and its translation                           translated.py
-        └── WrittenAtOnce       of one that writes all tokens at once: a source, and places or a graph        atonce.py
+        └── Translated          … of an encoder-decoder: a source and its translation
+            ├── Inspection      written token by token                                                        translated.py
+            └── WrittenAtOnce   all tokens at once: places, or a graph                                        atonce.py
 
 T queries · S keys · H heads · W words of the target vocabulary
 """
@@ -32,7 +33,7 @@ from manyheads.text.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from manyheads.inspection.attribution import Attribution
 
-__all__ = ["SCHEMA", "Inspected", "Written", "check_finite", "check_length", "check_text"]
+__all__ = ["SCHEMA", "Inspected", "Translated", "Written", "check_finite", "check_length", "check_text"]
 
 SCHEMA = "inspection/1"
 LONGEST = 512
@@ -186,6 +187,24 @@ class Written(Inspected, ABC):
             "forced": self.forced,
             "steps": [asdict(choice) for choice in self.choices],
         }
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Translated(Written):
+    """
+    part, parts   a long text is read in parts; this is one of them
+    """
+
+    part: int = 1
+    parts: int = 1
+
+    @property
+    def source(self) -> Side:
+        return self.sides["source"]
+
+    @property
+    def translation(self) -> str:
+        return self.target.text
 
 
 # ── what is asked of all ────────────────────────────────────────────────────────────────────────────────────────────

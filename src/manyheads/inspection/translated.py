@@ -22,8 +22,8 @@ from manyheads.decoding.translator import Translator
 from manyheads.decoding.wishes import Wishes
 from manyheads.errors import InputError, OptionError, brief, choose
 from manyheads.inspection.choices import read_choices
-from manyheads.inspection.inspected import Written, check_finite, check_text
-from manyheads.inspection.sides import Side, read_side
+from manyheads.inspection.inspected import Translated, check_finite, check_text
+from manyheads.inspection.sides import read_side
 from manyheads.inspection.switches import INSTEAD, Head, head_means, switched_off
 from manyheads.inspection.trace import trace
 from manyheads.text.tokenizer import BEGIN, END
@@ -37,11 +37,10 @@ __all__ = ["Inspection", "as_line", "translate_text"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Inspection(Written):
+class Inspection(Translated):
     """What an encoder-decoder did. The target begins with its begin.
 
     score         log_probability over the length penalty
-    part, parts   a long text is read in parts; this is one of them
     beam          every continuation that the search has weighed; none where nothing was searched for, or not by one beam
     replay        what a run's heads did with this pair while it was trained
     report        what every head does over a test set, if that was looked at
@@ -49,19 +48,9 @@ class Inspection(Written):
 
     translator: Translator
     score: float
-    part: int = 1
-    parts: int = 1
     beam: tuple[Node, ...] = ()
     replay: "Replay | None" = None
     report: "HeadReport | None" = None
-
-    @property
-    def source(self) -> Side:
-        return self.sides["source"]
-
-    @property
-    def translation(self) -> str:
-        return self.target.text
 
     def log_probabilities(self, rows: int) -> list[float]:
         source, (_, *written) = self.ids("source"), self.ids("target")

@@ -17,7 +17,8 @@ from manyheads.modelfolder import TOKENIZER, encoder_in, find_model, load_by_tas
 from manyheads.models.classifier import TextClassifier
 from manyheads.models.config import EncoderConfig
 from manyheads.models.parallel import ParallelTransformer
-from manyheads.recipe import IDLE, SECTIONS, TASKS, Recipe, Table, change_recipe, load_recipe, recipe_names, resolve
+from manyheads.recipe import SECTIONS, TASKS, Recipe, Table, change_recipe, load_recipe, recipe_names, resolve
+from manyheads.rules import IDLE
 from manyheads.text.foreign import ForeignPieces
 from manyheads.text.parallel import DEV
 from manyheads.text.vocabulary import Vocabulary
