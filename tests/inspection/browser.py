@@ -3,6 +3,7 @@
 import json
 import shutil
 from contextlib import contextmanager
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from manyheads.inspection.summaries import summarise
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright, of the extra `dev`")
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+SVG = "{http://www.w3.org/2000/svg}"
 KINDS = ("encoder", "decoder", "cross")
 
 
@@ -152,3 +154,15 @@ def tabs_in_a_frame(browser, inspection, folder):
     assert page.complaints == []
     page.page.close()
     return titles
+
+
+def assert_drawn(page, view):
+    """A view is chosen, says something, has a table and a picture, and fits."""
+    page.go(f"v={view}")
+    assert page.page.locator(f"[role=tab][aria-selected=true][data-view={view}]").count() == 1
+    assert len(page.text(".panel")) > 50
+    assert len(page.table()) > 2
+    root = ElementTree.fromstring(page.saved("Save SVG"))
+    assert root.tag == f"{SVG}svg"
+    assert len(list(root.iter())) > 8
+    assert not page.page.evaluate("document.documentElement.scrollWidth > innerWidth"), view

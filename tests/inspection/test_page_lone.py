@@ -1,15 +1,12 @@
 """The page of an encoder alone and of a language model, in a real browser: every view that it offers draws, and it offers no other."""
 
-import xml.etree.ElementTree as ElementTree
-
 import numpy as np
 import pytest
-from browser import tabs_in_a_frame, weights_in
+from browser import assert_drawn, tabs_in_a_frame, weights_in
 from lone import PROMPT, READ, make_embedder, make_writer
 
 from manyheads import inspect
 
-SVG = "{http://www.w3.org/2000/svg}"
 COMMON = ["Lines", "Matrix", "Model map", "Attribution", "Query and key", "Flow", "Text to pieces", "Text form"]
 TABS = {
     "encoder": COMMON,
@@ -65,14 +62,7 @@ def test_it_begins_with_lines_and_offers_what_makes_sense(show, kind, inspected)
 def test_every_view_draws_and_can_be_saved(show, kind):
     page = show()
     for view in VIEWS[kind]:
-        page.go(f"v={view}")
-        assert page.page.locator(f"[role=tab][aria-selected=true][data-view={view}]").count() == 1
-        assert len(page.text(".panel")) > 50
-        assert len(page.table()) > 2
-        root = ElementTree.fromstring(page.saved("Save SVG"))
-        assert root.tag == f"{SVG}svg"
-        assert len(list(root.iter())) > 8
-        assert not page.page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        assert_drawn(page, view)
 
 
 def test_every_form_of_text_is_a_table(show, kind):

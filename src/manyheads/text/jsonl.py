@@ -23,11 +23,17 @@ def read_jsonl(path: str, reading: ReadOptions) -> Iterator[Row]:
     return read_line_rows(path, reading, LONGEST, partial(parse_object, path, names))
 
 
-def parse_object(path: str, names: tuple[str, str], number: int, text: str) -> Row:
-    where = f"{path}, line {number}"
+def parse_line(text: str, where: str) -> dict[str, Any]:
+    """The object that a line is."""
     found = parse_json(text, where)
     if not isinstance(found, dict):
         raise InputError(f"a line of a JSONL file must be an object, got {where}: {brief(found)}")
+    return found
+
+
+def parse_object(path: str, names: tuple[str, str], number: int, text: str) -> Row:
+    where = f"{path}, line {number}"
+    found = parse_line(text, where)
     if isinstance(found.get("translation"), dict) and not found.keys() >= set(names):
         found = found["translation"]
     source, target = (side(found, name, where) for name in names)

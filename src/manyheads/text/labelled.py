@@ -12,7 +12,7 @@ from functools import partial
 
 from manyheads.errors import InputError, brief
 from manyheads.text.columns import read_two
-from manyheads.text.jsonl import LONGEST, parse_json, side
+from manyheads.text.jsonl import LONGEST, parse_line, side
 from manyheads.text.lines import MAX_LINE
 from manyheads.text.rows import ReadOptions, Row, bad_row, one_line, read_line_rows, segment_row
 
@@ -43,9 +43,7 @@ def read_labelled_jsonl(path: str, reading: ReadOptions) -> Iterator[Row]:
 
 def parse_object(path: str, names: tuple[str, str], number: int, line: str) -> Row:
     where = f"{path}, line {number}"
-    found = parse_json(line, where)
-    if not isinstance(found, dict):
-        raise InputError(f"a line of a JSONL file must be an object, got {where}: {brief(found)}")
+    found = parse_line(line, where)
     text, label = names
     if type(found.get(label)) is int:
         found[label] = str(found[label])  # many sets number their labels
