@@ -6,7 +6,7 @@
 
 Times are from text to text, cutting into pieces and all, by the same call. Latency is the time of one sentence by itself, the median over rounds of the
 mean over so many sentences of the test set; that of long ones is of the same sentences, joined until they have 30 words or more (tests have few such
-sentences; only time is measured on them). Throughput is that of the whole test set in batches of 64. A repetition is a word that was also the word before.
+sentences; only time is measured on them). Judged: the model that writes token by token chooses among the candidates. Throughput is that of the whole test set in batches of 64. A repetition is a word that was also the word before.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from benchmarks.plots import Line, draw, write_plot
 from benchmarks.setting import setting, write_json
 from manyheads.decoding.loading import load_translator
+from manyheads.decoding.parallel_translator import ParallelTranslator
 from manyheads.decoding.translator import Translator
 from manyheads.text.corpus import Counts, Pair, check_paths
 from manyheads.text.parallel import read_dev
@@ -107,10 +108,17 @@ def systems_of(options: argparse.Namespace) -> Iterator[System]:
     for given in options.at_once:
         name, _, folder = given.rpartition("=")
         translator = load(folder)
-        if translator.recipe.parallel.writes == "graph":
-            yield System(name, "1 pass", translator, {})
-        else:
-            yield from (System(name, counted(n), translator, {"iterations": n}) for n in ITERATIONS)
+        assert isinstance(translator, ParallelTranslator)
+        yield from ways_of(name, translator)
+        if "teacher" in name:  # they cut text into the same pieces
+            yield from ways_of(f"{name}, judged", translator.judged_by(first))
+
+
+def ways_of(name: str, translator: ParallelTranslator) -> Iterator[System]:
+    if translator.recipe.parallel.writes == "graph":
+        yield System(name, "1 pass", translator, {})
+    else:
+        yield from (System(name, counted(n), translator, {"iterations": n}) for n in ITERATIONS)
 
 
 def counted(iterations: int) -> str:

@@ -142,9 +142,9 @@ def together(commands: Sequence[list[str]], logs: Path, seconds: float) -> None:
     """All of them, and what they said last. One that fails does not stop the others."""
     logs.mkdir(parents=True, exist_ok=True)
     began, running = time.monotonic(), []
-    for number, words in enumerate(commands):
+    for words in commands:
         print(shlex.join(["manyheads", *words]), flush=True)
-        log = logs / f"{words[0]}-{number}.log"
+        log = logs / f"{name_of(words)}.log"
         with log.open("w") as file:
             running.append(
                 (words, log, subprocess.Popen([sys.executable, "-m", "manyheads", *words], stderr=file, stdout=file))
@@ -162,6 +162,12 @@ def together(commands: Sequence[list[str]], logs: Path, seconds: float) -> None:
             ),
             flush=True,
         )
+
+
+def name_of(words: Sequence[str]) -> str:
+    """What it makes: several may work on one corpus, at the same time and by several calls."""
+    made = words[words.index("--out") + 1] if "--out" in words else "-".join(words)
+    return Path(made).name
 
 
 def last_lines(log: Path) -> list[str]:

@@ -324,7 +324,7 @@ def test_of_pairs_that_are_too_long_for_a_graph_the_beginning_is_scored():
         ("mask", {"length_penalty": 2.0}, "for graphs"),
         ("end", {"length": 4}, "up to its end"),
         ("graph", {"iterations": 1}, "read, once"),
-        ("graph", {"lengths": 2}, "predict how long"),
+        ("graph", {"lengths": 2}, "a judge chooses among"),
         ("mask", {"iterations": "4"}, "iterations must be"),
         ("mask", {"length": 100_000}, "length must be between"),
         ("mask", {"bream": 4}, "no option of a search"),

@@ -14,6 +14,7 @@ from manyheads.cli.options import (
     Device,
     Iterations,
     Json,
+    Judge,
     Length,
     LengthPenalty,
     Model,
@@ -43,6 +44,7 @@ def evaluate(
     length_penalty: LengthPenalty = None,
     iterations: Iterations = None,
     length: Length = None,
+    judge: Judge = None,
     others: Others = (),
     as_json: Json = False,
     device: Device = "auto",
@@ -80,13 +82,16 @@ def evaluate(
             "iterations": iterations,
             "length": length,
             "others": others,
+            "judge": judge,
         }
         refuse_options(kind, **said, **({} if names_sides else {"source": source, "target": target}))
         show_texts(score(model, data, (source, target), device, precision), as_json)
         return
     given = {"beam": beam, "length_penalty": length_penalty, "iterations": iterations, **length_options(length)}
     options: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
-    scores = evaluate_model(load_models(model, others, device, precision).naming(source, target), data, **options)
+    scores = evaluate_model(
+        load_models(model, others, judge, device, precision).naming(source, target), data, **options
+    )
     if as_json:
         found = scores.as_object()
         print(json.dumps(found | {"perplexity": finite(found["perplexity"])}))  # noqa: T201

@@ -20,6 +20,7 @@ __all__ = [
     "Files",
     "Iterations",
     "Json",
+    "Judge",
     "Length",
     "LengthPenalty",
     "Model",
@@ -65,6 +66,12 @@ Others = Annotated[
         negative=(),
         show_default=False,
         help="More models, run folders: each token is chosen by the mean of all models' probabilities.",
+    ),
+]
+Judge = Annotated[
+    str | None,
+    Parameter(
+        help="Of a model that writes all tokens at once: another that writes token by token and chooses among what it has written, a run folder."
     ),
 ]
 Data = Annotated[Files, Parameter(help="A file of pairs (TSV, JSONL, TMX, PO), or a source file and a target file.")]
@@ -115,13 +122,19 @@ def finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def load_models(model: str, others: tuple[str, ...], device: str, precision: str) -> Any:
-    """A translator; of several models, their ensemble."""
+def load_models(model: str, others: tuple[str, ...], judge: str | None, device: str, precision: str) -> Any:
+    """A translator; of several models, their ensemble; of a model that writes at once and a judge, both."""
     from manyheads.decoding.ensemble import ensemble
     from manyheads.decoding.loading import load_translator
+    from manyheads.decoding.parallel_translator import ParallelTranslator
 
     translators = [load_translator(folder, device, precision) for folder in (model, *others)]
-    return ensemble(translators) if others else translators[0]
+    found = ensemble(translators) if others else translators[0]
+    if judge is None:
+        return found
+    if not isinstance(found, ParallelTranslator):
+        raise OptionError(f"--judge is for models that write all tokens at once, got {model}, which writes one by one")
+    return found.judged_by(load_translator(judge, device, precision))
 
 
 def length_options(length: str | None) -> dict[str, float]:

@@ -211,13 +211,13 @@ def cut_at_end(ids: list[int], log_p: list[float]) -> Hypothesis:
 
 
 class ThroughAGraph(Way):
-    """The likeliest path, every vertex saying the word that it likes best."""
+    """The likeliest path, every vertex saying the word that it likes best; and, where others are asked for, the best of other lengths."""
 
     class Computed(NamedTuple):
-        words: Int[Tensor, "B T"]
-        lengths: Int[Tensor, " B"]
-        log_probability: Float[Tensor, " B"]
-        finished: Bool[Tensor, " B"]
+        words: Int[Tensor, "B K T"]
+        lengths: Int[Tensor, "B K"]
+        log_probability: Float[Tensor, "B K"]
+        finished: Bool[Tensor, "B K"]
 
     def compute(
         self, model: ParallelTransformer, source: Int[Tensor, "B S"], room: int | None = None, seen: Seen = unseen
@@ -231,19 +231,19 @@ class ThroughAGraph(Way):
         scores = best_ways(says[:, None].expand(-1, states.shape[1] - 2, -1), links, last)
         by_length = (scores + into(links, last)[:, None]).amax(-1)  # of the best path of every number of words
         wished, lengths = best_lengths(by_length, self.how)
-        path = trace_back(scores, links, lengths, last)
-        seen(Graph(words, says, links, last, by_length, path, lengths))
-        found = by_length.gather(1, lengths[:, None] - 1)[:, 0]
-        return self.Computed(words.gather(1, path), lengths, found, wished == lengths)
+        paths = trace_all_back(scores, links, lengths, last)
+        seen(Graph(words, says, links, last, by_length, paths[:, 0], lengths[:, 0]))
+        spelt = words[:, None].expand(-1, paths.shape[1], -1).gather(2, paths)
+        return self.Computed(spelt, lengths, by_length.gather(1, lengths - 1), wished == lengths)
 
     def read(self, computed: Computed) -> list[list[Hypothesis]]:
         return [
-            [
+            ranked(
                 Hypothesis(ids[:n], log_p, log_p / length_penalty(n, self.how.length_penalty), finished)
+                for ids, n, log_p, finished in zip(*row, strict=True)
                 if isfinite(log_p)
-                else NOTHING
-            ]
-            for ids, n, log_p, finished in rows_in(computed)
+            )
+            for row in rows_in(computed)
         ]
 
 
@@ -258,12 +258,24 @@ def graph_states(
     return model.states(masks, memory, layout)
 
 
-def best_lengths(by_length: Float[Tensor, "B T"], how: AtOnce) -> tuple[Int[Tensor, " B"], Int[Tensor, " B"]]:
-    """(words that are wished for, words of the path that is taken: so many as far as there are vertices)"""
+def trace_all_back(
+    scores: Float[Tensor, "B T L"], links: Float[Tensor, "B L L"], lengths: Int[Tensor, "B K"], last: Int[Tensor, " B"]
+) -> Int[Tensor, "B K T"]:
+    """The best paths of all these lengths."""
+    if (paths := lengths.shape[1]) > 1:
+        scores, links, last = (x.repeat_interleave(paths, 0) for x in (scores, links, last))
+    return trace_back(scores, links, lengths.flatten(), last).unflatten(0, lengths.shape)
+
+
+def best_lengths(by_length: Float[Tensor, "B T"], how: AtOnce) -> tuple[Int[Tensor, "B K"], Int[Tensor, "B K"]]:
+    """(words that are wished for, words of the paths that are taken: so many as far as there are vertices), the best first"""
     counts = torch.arange(1, by_length.shape[1] + 1, device=by_length.device)
     scores = by_length / ((5 + counts) / 6) ** how.length_penalty
-    there = (by_length > -torch.inf).sum(-1).clamp(min=1)
-    wished = how.wished(scores.argmax(-1) + 1)
+    if not how.wishes:
+        best = scores.topk(min(how.lengths, scores.shape[1])).indices + 1
+        return best, best
+    there = (by_length > -torch.inf).sum(-1, keepdim=True).clamp(min=1)
+    wished = how.wished(scores.argmax(-1, keepdim=True) + 1)
     return wished, torch.minimum(wished, there)
 
 

@@ -3,11 +3,13 @@
     translator = ParallelTranslator.load("runs/parallel")
     translator("Ein Hund schläft.", iterations=4)
     translator("Ein Hund schläft.", length=6)           pieces; stretch=0.8 is a share of what it would write
+    translator.judged_by(Translator.load("runs/de-en")) the candidate that this one finds likeliest
 
 B pairs
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import asdict, fields
 from math import ceil
 from pathlib import Path
@@ -20,6 +22,7 @@ from torch import Tensor
 from manyheads.decoding.at_once import AtOnce, graph_states, places_for, way_of, write_at_once
 from manyheads.decoding.batching import batches_by_length, evaluating, pad
 from manyheads.decoding.hypothesis import Hypothesis
+from manyheads.decoding.judging import check_judge, judged
 from manyheads.decoding.options import Search
 from manyheads.decoding.reading import Reading
 from manyheads.decoding.rounding import load_rounded
@@ -38,24 +41,33 @@ __all__ = ["ParallelTranslator"]
 
 BY_PATHS = "is for graphs, whose paths have several lengths"
 BY_MASKS = "is for models that predict how long a translation is"
+BY_JUDGES = "is for graphs whose paths a judge chooses among"
 NO_OTHER = "cannot be wished for where a translation goes up to its end"
 MEANINGLESS: dict[str, dict[str, str]] = {
     "mask": {"length_penalty": BY_PATHS},
     "end": {"length_penalty": BY_PATHS, "lengths": BY_MASKS, "length": NO_OTHER, "stretch": NO_OTHER},
-    "graph": {"lengths": BY_MASKS, "iterations": "cannot be chosen where a graph is read, once"},
+    "graph": {"lengths": BY_JUDGES, "iterations": "cannot be chosen where a graph is read, once"},
 }
 """By the way a model writes, options that mean nothing to it, and why."""
 
 
 class ParallelTranslator(Translator):
-    """A model that writes at once, with its vocabulary."""
+    """A model that writes at once, with its vocabulary; and a judge, if there is one, who chooses among what it has written."""
 
     model: ParallelTransformer  # type: ignore[assignment]
+    judge: Translator | None = None
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto", precision: str = "auto") -> "ParallelTranslator":
         model, vocabulary, recipe = load_rounded(load_parallel_model, folder, device, precision)
         return cls(model, vocabulary, recipe, find_model(folder).absolute())
+
+    def judged_by(self, judge: Translator) -> "ParallelTranslator":
+        """The same, with a second opinion: several candidates are written, and the judge, who writes token by token, takes the one that it finds likeliest."""
+        check_judge(judge, self)
+        same = copy(self)
+        same.judge = judge
+        return same
 
     def search(self, **options: float) -> Any:
         """How the recipe says to write, with options changed."""
@@ -69,9 +81,12 @@ class ParallelTranslator(Translator):
                 raise OptionError(
                     f"{name} is for models that write token by token, got {options[name]} for one that writes all at once"
                 )
-        for name in (name for name in MEANINGLESS[writes] if name in options):
+        paths = writes == "graph" and self.judge is not None
+        for name in (name for name in MEANINGLESS[writes] if name in options and not (paths and name == "lengths")):
             raise OptionError(f"{name} {MEANINGLESS[writes][name]}, got {options[name]}")
         said: dict[str, Any] = asdict(self.recipe.refine)
+        if writes == "graph" and not paths:
+            said["lengths"] = 1  # of several paths nobody would see but the best
         said.update((name, value) for name, value in options.items() if name in known)
         return AtOnce(**said)
 
@@ -87,10 +102,14 @@ class ParallelTranslator(Translator):
     ) -> list[list[Hypothesis]]:
         found: list[list[Hypothesis]] = [[] for _ in sources]
         with evaluating(self.model):
-            way = way_of(self.model, search, self.longest)
+            longest = self.longest if self.judge is None else min(self.longest, self.judge.longest - 1)  # it begins
+            way = way_of(self.model, search, longest)
             for rows in batches_by_length([self.width(len(ids), search) for ids in sources], search.batch, way.rows):
                 source = pad([sources[n] for n in rows]).to(self.device)
-                for n, hypotheses in zip(rows, write_at_once(self.model, source, search, self.longest), strict=True):
+                written = write_at_once(self.model, source, search, longest)
+                if self.judge is not None:
+                    written = judged(self.judge, source, written)
+                for n, hypotheses in zip(rows, written, strict=True):
                     found[n] = hypotheses
         return found
 

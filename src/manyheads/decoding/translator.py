@@ -9,6 +9,7 @@ in its batch, but for the rounding of sums.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import fields, replace
 from functools import cached_property
 from itertools import chain, islice
@@ -70,8 +71,9 @@ class Translator(TextModel):
         """The same, for files that call the sides so: keys of JSONL, languages of TMX and PO. None: as the recipe says."""
         if source is None and target is None:
             return self
-        data = replace(self.recipe.data, source=source, target=target)
-        return type(self)(self.model, self.vocabulary, replace(self.recipe, data=data), self.folder)
+        same = copy(self)
+        same.recipe = replace(self.recipe, data=replace(self.recipe.data, source=source, target=target))
+        return same
 
     def save(self, folder: str | Path, store: str = "fp32") -> None:
         """To a folder of its own, for others. As "fp16" or "int8" it takes a half or a quarter of the room.

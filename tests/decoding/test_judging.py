@@ -1,0 +1,149 @@
+"""A judge reads what was written at once, and chooses."""
+
+import json
+
+import pytest
+import torch
+
+from cli.command import status
+from manyheads import ParallelTranslator, Translator
+from manyheads.decoding.at_once import AtOnce, write_at_once
+from manyheads.decoding.forced import score_ids
+from manyheads.decoding.hypothesis import NOTHING, Hypothesis, length_penalty
+from manyheads.decoding.judging import judged
+from manyheads.errors import OptionError
+from manyheads.models.parallel import ParallelTransformer
+from manyheads.models.transformer import Transformer
+from manyheads.recipe import load_recipe
+from manyheads.text.tokenizer import END, PADDING
+from manyheads.text.vocabulary import Vocabulary, train_tokenizer
+
+SMALL = {"model.width": 16, "model.layers": 2, "model.heads": 2, "model.feedforward": 32, "data.tokenizer": "characters"}  # fmt: skip
+LINES = ["abc def", "a", "fed cab fed", "", "b b b"]
+LETTERS = "abc def"
+
+
+def vocabulary(letters: str = LETTERS) -> Vocabulary:
+    return Vocabulary(train_tokenizer("characters", [letters], 300))
+
+
+def writer(writes: str, seed: int = 0, **changes: object) -> ParallelTranslator:
+    recipe, words = load_recipe(f"parallel/{writes}", SMALL | changes), vocabulary()
+    torch.manual_seed(seed)
+    return ParallelTranslator(ParallelTransformer(recipe.parallel, words.sizes).eval(), words, recipe)
+
+
+def judge(letters: str = LETTERS, **changes: object) -> Translator:
+    recipe, words = load_recipe("small", SMALL | {"decode.length_penalty": 3.0} | changes), vocabulary(letters)
+    torch.manual_seed(7)
+    return Translator(Transformer(recipe.model, words.sizes).eval(), words, recipe)
+
+
+def candidates(translator: ParallelTranslator, line: str, lengths: int) -> list[Hypothesis]:
+    source = torch.tensor([[*translator.vocabulary.source.encode([line])[0], END]])
+    return write_at_once(translator.model, source, AtOnce(iterations=2, lengths=lengths), 1 << 20)[0]
+
+
+@pytest.mark.parametrize("writes", ["mask", "graph"])
+def test_the_candidate_is_taken_that_the_judge_finds_likeliest(writes: str) -> None:
+    """Each is scored by itself, by the pass that `score` makes."""
+    translator, its_judge = writer(writes, seed=4), judge()
+    options = {"lengths": 4} | ({"iterations": 2} if writes == "mask" else {})
+    found = list(translator.judged_by(its_judge).translate(LINES, translator.judged_by(its_judge).search(**options)))
+    chosen_anew = 0
+    for line, translation in zip(LINES, found, strict=True):
+        if not line:
+            assert translation.text == ""
+            continue
+        written = candidates(translator, line, 4)
+        assert len({len(one.ids) for one in written}) == 4
+        scores = []
+        for one in written:
+            source = [*its_judge.vocabulary.source.encode([line])[0], END]
+            log_p = score_ids(its_judge.model, [source], [[*one.ids, END]], 1 << 20, 1)[0].log_probability
+            scores.append(log_p / length_penalty(len(one.ids) + 1, 3.0))
+        best = max(range(4), key=scores.__getitem__)
+        chosen_anew += best != 0
+        assert translation.text == translator.vocabulary.target.decode(written[best].ids)
+        assert translation.score == pytest.approx(scores[best], abs=1e-4)
+    assert chosen_anew  # or nothing was tested
+
+
+def test_paths_of_other_lengths_are_the_best_of_theirs() -> None:
+    translator = writer("graph")
+    source = torch.tensor([[*translator.vocabulary.source.encode(["abc def"])[0], END]])
+    several = candidates(translator, "abc def", 6)
+    assert len(several) == 6
+    for one in several:
+        (alone,) = write_at_once(translator.model, source, AtOnce(length=len(one.ids)), 1 << 20)[0]
+        assert alone.ids == one.ids
+        assert alone.log_probability == pytest.approx(one.log_probability, abs=1e-4)
+    (first,) = candidates(translator, "abc def", 1)
+    assert first == several[0]
+
+
+def test_a_graph_has_no_more_paths_than_lengths() -> None:
+    translator = writer("graph", **{"model.places": 1.0})
+    assert sorted(len(one.ids) for one in candidates(translator, "ab", 100)) == [1, 2, 3]
+
+
+def test_what_is_judged_does_not_depend_on_its_batch() -> None:
+    translator = writer("mask").judged_by(judge())
+    together = list(translator.translate(LINES))
+    for line, one in zip(LINES, together, strict=True):
+        (alone,) = translator.translate([line])
+        assert alone.text == one.text
+        assert alone.score == pytest.approx(one.score, abs=1e-5)
+
+
+def test_nothing_stays_nothing_and_comes_last() -> None:
+    source = torch.tensor([[4, 5, END], [4, END, PADDING], [5, END, PADDING]])
+    here = Hypothesis([4, 4], -1.0, -0.5, finished=True)
+    first, second, third = judged(judge(), source, [[NOTHING, here], [NOTHING], []])
+    assert [one.ids for one in first] == [[4, 4], []]
+    assert first[0].finished
+    assert not first[1].finite
+    assert second == [NOTHING]
+    assert third == []
+
+
+@pytest.mark.parametrize("writes", ["mask", "end", "graph"])
+def test_tables_of_positions_are_long_enough_for_both(writes: str) -> None:
+    """A judge begins with a begin, so that it reads one more than was written."""
+    learned = {"model.positions": "learned", "model.max_length": 40, "data.max_length": 20, "model.places": 1.5}
+    places = {} if writes == "mask" else {"model.places": 1.5}
+    translator = writer(writes, **{k: v for k, v in learned.items() if k != "model.places"} | places)
+    its_judge = judge(**{"model.positions": "learned", "model.max_length": 40, "data.max_length": 20})
+    wish = {} if writes == "end" else {"length": 40}
+    assert len(translator.judged_by(its_judge)(["abc def abc def a", "a"], **wish)) == 2
+    with pytest.raises(OptionError, match="a table of 30 positions for one of 40"):
+        translator.judged_by(judge(**{"model.positions": "learned", "model.max_length": 30, "data.max_length": 20}))
+
+
+def test_who_cannot_judge() -> None:
+    with pytest.raises(OptionError, match="writes token by token"):
+        writer("mask").judged_by(writer("graph"))
+    with pytest.raises(OptionError, match="same pieces as the model") as error:
+        writer("mask").judged_by(judge("abc xyz"))
+    assert "--from JUDGE" in (error.value.hint or "")
+
+
+def test_the_judge_goes_along_where_sides_are_called_by_name() -> None:
+    translator = writer("mask").judged_by(judge())
+    assert translator.naming("de", "en").judge is translator.judge
+    assert writer("mask").judge is None
+
+
+def test_at_the_command_line(tmp_path, capsys) -> None:
+    writer("graph").save(tmp_path / "writer")
+    judge().save(tmp_path / "judge")
+    (tmp_path / "pairs.tsv").write_text("abc\tcba\nfed\tdef\n")
+    run = ["evaluate", str(tmp_path / "writer"), "--data", str(tmp_path / "pairs.tsv"), "--json", "--judge"]
+    assert status(*run, str(tmp_path / "judge")) == 0
+    assert json.loads(capsys.readouterr().out)["lines"] == 2
+    (tmp_path / "lines").write_text("abc\n")
+    how = ["--input", str(tmp_path / "lines"), "--judge", str(tmp_path / "judge")]
+    assert status("translate", str(tmp_path / "writer"), *how) == 0
+    assert capsys.readouterr().out.count("\n") == 1
+    assert status("translate", str(tmp_path / "judge"), *how) != 0
+    assert "all tokens at once" in capsys.readouterr().err
