@@ -6,7 +6,7 @@
 
 Times are from text to text, cutting into pieces and all, by the same call. Latency is the time of one sentence by itself, the median over rounds of the
 mean over so many sentences of the test set; that of long ones is of the same sentences, joined until they have 30 words or more (tests have few such
-sentences; only time is measured on them). Judged: the model that writes token by token chooses among the candidates. Throughput is that of the whole test set in batches of 64. A repetition is a word that was also the word before.
+sentences; only time is measured on them). Judged: the model that writes token by token chooses among the candidates. Throughput is that of the test set, or --batched sentences of it, in batches of 64. A repetition is a word that was also the word before.
 """
 
 import argparse
@@ -67,6 +67,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=100, help="that are translated one by one")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--lines", type=int, help="of the test set, from its beginning (default: all)")
+    parser.add_argument("--batched", type=int, default=10**9, help="sentences that are translated in batches, for time")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--draw", type=Path, nargs="+", metavar="JSON", help="only draw what was measured")
     options = parser.parse_args()
@@ -88,6 +89,7 @@ def measure_all(options: argparse.Namespace) -> None:
         "reference_repetitions": repetitions([target for _, target in pairs]), "rounds": options.rounds,
         "timed_one_by_one": told(spread([source for source, _ in pairs], options.sentences)),
         "timed_long": told(joined([source for source, _ in pairs], options.sentences)),
+        "timed_in_batches": told(spread([source for source, _ in pairs], options.batched)),
     }  # fmt: skip
     for row, times in zip(rows, measure_times(systems, [source for source, _ in pairs], options), strict=True):
         row |= times
@@ -110,7 +112,7 @@ def systems_of(options: argparse.Namespace) -> Iterator[System]:
         translator = load(folder)
         assert isinstance(translator, ParallelTranslator)
         yield from ways_of(name, translator)
-        if "teacher" in name:  # they cut text into the same pieces
+        if "teacher" in name and translator.recipe.parallel.writes != "end":  # same pieces, and something to choose
             yield from ways_of(f"{name}, judged", translator.judged_by(first))
 
 
@@ -157,24 +159,26 @@ def measure_times(
 ) -> Iterator[dict[str, float]]:
     some = spread(lines, options.sentences)
     long = joined(lines, options.sentences)
+    batched = spread(lines, options.batched)
     works: dict[str, Callable[[System], object]] = {
         "latency_ms": lambda system: system.one_by_one(some),
         "long_latency_ms": lambda system: system.one_by_one(long),
-        "sentences_s": lambda system: system(lines, BATCH),
+        "sentences_s": lambda system: system(batched, BATCH),
     }
-    spent = {name: in_turns(systems, work, options.rounds) for name, work in works.items()}
+    before = 2 if systems[0].translator.device.type == "cuda" else 1  # what is recorded is recorded by then
+    spent = {name: in_turns(systems, work, options.rounds, before) for name, work in works.items()}
     for n in range(len(systems)):
         yield {
             "latency_ms": 1000 * spent["latency_ms"][n] / len(some),
             "long_latency_ms": 1000 * spent["long_latency_ms"][n] / len(long),
-            "sentences_s": len(lines) / spent["sentences_s"][n],
+            "sentences_s": len(batched) / spent["sentences_s"][n],
         }
 
 
-def in_turns(systems: Sequence[System], work: Callable[[System], object], rounds: int) -> list[float]:
-    """Median seconds of each. All have done it twice before: what is recorded is recorded by then."""
+def in_turns(systems: Sequence[System], work: Callable[[System], object], rounds: int, before: int) -> list[float]:
+    """Median seconds of each. All have done it a few times before."""
     seconds: list[list[float]] = [[] for _ in systems]
-    for turn in range(-2, rounds):
+    for turn in range(-before, rounds):
         for system, spent in zip(systems, seconds, strict=True):
             began = time.perf_counter()
             work(system)  # it ends with text on the host, so nothing is left to wait for

@@ -6,7 +6,7 @@
     python -m benchmarks.students measure  --corpus multi30k --data FOLDER --json benchmarks/results/at_once_multi30k_h200.json
 
 Each is a few commands of `manyheads`, which are shown; all students learn at the same time. After --seconds they are told to save and stop, and the same
-command goes on with them. FOLDER holds Multi30k (train.en.gz, train.de.gz, val.…, test_2016_flickr.…); Tatoeba is bundled.
+command goes on with them. What stands behind -- is told to benchmarks.at_once. FOLDER holds Multi30k (train.en.gz, train.de.gz, val.…, test_2016_flickr.…); Tatoeba is bundled.
 """
 
 import argparse
@@ -95,8 +95,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--runs", type=Path, default=Path("runs/at_once"))
     parser.add_argument("--json", type=Path)
-    parser.add_argument("more", nargs="*", help="for benchmarks.at_once, behind --")
-    return parser.parse_args()
+    words = sys.argv[1:]
+    end = words.index("--") if "--" in words else len(words)
+    options = parser.parse_args(words[:end])
+    options.more = words[end + 1 :]  # for benchmarks.at_once
+    return options
 
 
 # ── commands ────────────────────────────────────────────────────────────────────────────────────────────────────────

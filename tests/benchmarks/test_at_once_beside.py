@@ -5,6 +5,7 @@ import json
 from xml.etree import ElementTree as ET
 
 import pytest
+import torch
 from benchmarks.at_once import (
     System,
     draw_results,
@@ -29,6 +30,7 @@ class Echo:
 
     def __init__(self):
         self.asked = []
+        self.device = torch.device("cpu")
         self.single = argparse.Namespace(parameters=lambda: iter(()))
 
     def search(self, **options):
@@ -62,7 +64,7 @@ def test_all_have_turns_and_are_timed_from_the_third_on(monkeypatch):
     clock = iter(range(1000))
     monkeypatch.setattr(at_once.time, "perf_counter", lambda: next(clock) ** 2)
     turns = []
-    seconds = in_turns(["a", "b"], turns.append, 3)
+    seconds = in_turns(["a", "b"], turns.append, 3, before=2)
     assert turns == ["a", "b"] * 5
     # The clock is asked once by each of the four works before; then twice by each. In the middle of three turns it says 8, 9 and 10, 11.
     assert seconds == [9**2 - 8**2, 11**2 - 10**2]
@@ -75,9 +77,10 @@ def test_a_row_has_scores_times_and_ratios(tmp_path):
     rows = [quality(system, pairs) for system in systems]
     assert rows[0]["bleu"] == pytest.approx(100)
     assert translator.asked[-1][1] == {"iterations": 2, "batch": 64}
-    options = argparse.Namespace(sentences=3, rounds=1)
+    options = argparse.Namespace(sentences=3, rounds=1, batched=4)
     for row, times in zip(rows, measure_times(systems, [source for source, _ in pairs], options), strict=True):
         row |= times
+    assert len(translator.asked[-1][0]) == 4
     assert all(row[key] > 0 for row in rows for key in ("latency_ms", "long_latency_ms", "sentences_s"))
     assert ([pairs[0][0]], {"iterations": 2, "batch": 1}) in translator.asked
     rows[0] |= {"long_latency_ms": 30.0, "latency_ms": 6.0, "sentences_s": 5.0}

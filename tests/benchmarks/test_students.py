@@ -59,4 +59,4 @@ def test_who_takes_too_long_is_told_to_stop(tmp_path, monkeypatch, capsys):
     assert '"status": 0' in said[2]
     assert '"status": -15' in said[3]
     assert '"begun"' in said[2]
-    assert Path(tmp_path / "logs" / "train-1.log").read_text() == "begun\n"
+    assert Path(tmp_path / "logs" / "train-600.log").read_text() == "begun\n"

@@ -43,6 +43,19 @@ def distributions(model: ParallelTransformer, source: list[int], target: list[in
     return logits.log_softmax(-1)
 
 
+def log_lengths(model: ParallelTransformer, source: list[int]) -> Tensor:
+    """log P of every length, by how much it differs from the source's."""
+    assert model.length is not None
+    return model.length(model.encode(torch.tensor([source])))[0]
+
+
+@torch.no_grad()
+def test_a_wished_length_is_no_decision_of_the_model() -> None:
+    model = model_that("mask")
+    (found,) = write_at_once(model, padded(SOURCES[:1]), AtOnce(iterations=1, length=4), LONGEST)[0]
+    assert found.score == pytest.approx(found.log_probability / 5)
+
+
 @torch.no_grad()
 def test_one_iteration_is_the_likeliest_word_of_every_place() -> None:
     model = model_that("mask")
@@ -52,9 +65,10 @@ def test_one_iteration_is_the_likeliest_word_of_every_place() -> None:
         assert len(found) == 3
         for one in found:
             log_p = distributions(model, source, [model.mask] * len(one.ids))
+            chance = log_lengths(model, source)[len(one.ids) - len(source) + SPREAD].item()
             assert one.ids == log_p.argmax(-1).tolist()
             assert one.log_probability == pytest.approx(log_p.amax(-1).sum().item())
-            assert one.score == pytest.approx(one.log_probability / len(one.ids))
+            assert one.score == pytest.approx((one.log_probability + chance / 2) / (len(one.ids) + 1))
         assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
 
 

@@ -7,10 +7,12 @@ import torch
 
 from cli.command import status
 from manyheads import ParallelTranslator, Translator
-from manyheads.decoding.at_once import AtOnce, write_at_once
+from manyheads.decoding import judging
+from manyheads.decoding.at_once import AtOnce, way_of, write_at_once
+from manyheads.decoding.desks import Desks
 from manyheads.decoding.forced import score_ids
-from manyheads.decoding.hypothesis import NOTHING, Hypothesis, length_penalty
-from manyheads.decoding.judging import judged
+from manyheads.decoding.hypothesis import Hypothesis, length_penalty
+from manyheads.decoding.judging import with_end
 from manyheads.errors import OptionError
 from manyheads.models.parallel import ParallelTransformer
 from manyheads.models.transformer import Transformer
@@ -96,33 +98,63 @@ def test_what_is_judged_does_not_depend_on_its_batch() -> None:
         assert alone.score == pytest.approx(one.score, abs=1e-5)
 
 
-def test_nothing_stays_nothing_and_comes_last() -> None:
-    source = torch.tensor([[4, 5, END], [4, END, PADDING], [5, END, PADDING]])
-    here = Hypothesis([4, 4], -1.0, -0.5, finished=True)
-    first, second, third = judged(judge(), source, [[NOTHING, here], [NOTHING], []])
-    assert [one.ids for one in first] == [[4, 4], []]
-    assert first[0].finished
-    assert not first[1].finite
-    assert second == [NOTHING]
-    assert third == []
+@pytest.mark.parametrize("writes", ["mask", "graph"])
+@pytest.mark.parametrize("broken", ["writer", "judge"])
+def test_what_is_not_finite_gives_nothing(writes: str, broken: str) -> None:
+    translator, its_judge = writer(writes), judge()
+    with torch.no_grad():
+        for parameter in (translator if broken == "writer" else its_judge).model.parameters():
+            parameter.fill_(torch.nan)
+    (found,) = translator.judged_by(its_judge).translate(["abc"])
+    assert (found.text, found.finite) == ("", False)
 
 
-@pytest.mark.parametrize("writes", ["mask", "end", "graph"])
+def test_of_each_candidate_its_words_and_its_end_are_read() -> None:
+    words = torch.tensor([[[7, 8, 9], [7, 5, 5], [4, 4, 4]]])
+    assert with_end(words, torch.tensor([[3, 1, 0]])).tolist() == [
+        [[7, 8, 9, END], [7, END, PADDING, PADDING], [END, PADDING, PADDING, PADDING]]
+    ]
+
+
+@pytest.mark.parametrize("writes", ["mask", "graph"])
+@torch.no_grad()
+def test_what_is_judged_at_a_desk_is_what_is_judged_without(writes: str) -> None:
+    translator = writer(writes).judged_by(judge())
+    team, here = translator.team, Desks(torch.device("cpu"), record=False)
+    assert team is not None
+    way = way_of(team, AtOnce(iterations=2, lengths=3), 60)
+    for sources in ([[4, 5, 6, END]], [[4, END, PADDING], [5, 5, END]], [[6, 4, 5, 6, END]]):
+        source = torch.tensor(sources)
+        found = here.write(team, source, way) or here.write(team, source, way)
+        wanted = way.read(way.compute(team, source))
+        for mine, other in zip(found or [], wanted, strict=True):
+            assert [one.ids for one in mine] == [one.ids for one in other]
+            assert [one.score for one in mine] == pytest.approx([one.score for one in other], abs=1e-5)
+
+
+def test_a_few_sentences_are_read_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = writer("mask").judged_by(judge())
+    together = [one.text for one in translator.translate(LINES)]
+    monkeypatch.setattr(judging, "AT_A_TIME", 1)
+    assert [one.text for one in translator.translate(LINES)] == together
+
+
+@pytest.mark.parametrize("writes", ["mask", "graph"])
 def test_tables_of_positions_are_long_enough_for_both(writes: str) -> None:
     """A judge begins with a begin, so that it reads one more than was written."""
-    learned = {"model.positions": "learned", "model.max_length": 40, "data.max_length": 20, "model.places": 1.5}
-    places = {} if writes == "mask" else {"model.places": 1.5}
-    translator = writer(writes, **{k: v for k, v in learned.items() if k != "model.places"} | places)
-    its_judge = judge(**{"model.positions": "learned", "model.max_length": 40, "data.max_length": 20})
-    wish = {} if writes == "end" else {"length": 40}
-    assert len(translator.judged_by(its_judge)(["abc def abc def a", "a"], **wish)) == 2
+    learned = {"model.positions": "learned", "model.max_length": 40, "data.max_length": 20}
+    translator = writer(writes, **learned | ({"model.places": 1.5} if writes == "graph" else {}))
+    its_judge = judge(**learned)
+    assert len(translator.judged_by(its_judge)(["abc def abc def a", "a"], length=40)) == 2
     with pytest.raises(OptionError, match="a table of 30 positions for one of 40"):
-        translator.judged_by(judge(**{"model.positions": "learned", "model.max_length": 30, "data.max_length": 20}))
+        translator.judged_by(judge(**learned | {"model.max_length": 30}))
 
 
 def test_who_cannot_judge() -> None:
     with pytest.raises(OptionError, match="writes token by token"):
         writer("mask").judged_by(writer("graph"))
+    with pytest.raises(OptionError, match="writes one, up to its end"):
+        writer("end").judged_by(judge())
     with pytest.raises(OptionError, match="same pieces as the model") as error:
         writer("mask").judged_by(judge("abc xyz"))
     assert "--from JUDGE" in (error.value.hint or "")

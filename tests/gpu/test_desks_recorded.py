@@ -5,10 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from decoding.test_at_once import LONGEST, model_that, padded
+from decoding.test_at_once import LONGEST, WORDS, model_that, padded
 from decoding.test_desks import BATCHES, HOWS, same
 from manyheads.decoding.at_once import AtOnce, write_at_once
 from manyheads.decoding.desks import desks_of
+from manyheads.decoding.judging import WriterAndJudge
+from manyheads.models.config import TransformerConfig
+from manyheads.models.transformer import Transformer
 
 pytestmark = [
     pytest.mark.gpu,
@@ -47,6 +50,22 @@ def test_a_replay_sees_weights_that_changed_in_place(writes):
         after = write_at_once(model, source, how, LONGEST)
         same(after, without_a_desk(model, source, how))
         assert [one.ids for found in before for one in found] != [one.ids for found in after for one in found]
+
+
+@pytest.mark.parametrize("writes", ["mask", "graph"])
+@torch.no_grad()
+def test_what_is_judged_is_one_recording(writes):
+    model = model_that(writes, places=2.0).float().cuda()
+    torch.manual_seed(7)
+    shape = TransformerConfig(width=16, layers=2, heads=2, feedforward=32, norm="pre")
+    team = WriterAndJudge(model, Transformer(shape, WORDS).eval().cuda(), alpha=0.7)
+    for how in HOWS:
+        for sentences in BATCHES * 3:
+            source = padded(sentences).cuda()
+            same(write_at_once(team, source, how, LONGEST), without_a_desk(team, source, how))
+    recordings = [desk.player for desk in desks_of(team).kept.values()]
+    assert recordings
+    assert all(one.graph is not None for one in recordings)
 
 
 @torch.no_grad()

@@ -3,6 +3,7 @@
     mask    for each of the likeliest lengths, places that are filled in again and again; the surest of them is taken
     end     places enough for any translation, filled in again and again, cut at the first end
     graph   the likeliest path through a graph
+    judged  several of the first or the last, among which another model chooses (`judging`)
 
 Each way is a computation on the device, which may be recorded (`desks`): told how many places there are, it asks the host nothing. What it has
 computed, the host reads.
@@ -12,7 +13,7 @@ B sentences · K lengths of each that are tried · S source tokens · T places �
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, isfinite
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from torch import Tensor
 
 from manyheads.decoding.desks import write_at_desk
 from manyheads.decoding.hypothesis import NOTHING, Hypothesis, length_penalty
+from manyheads.decoding.judging import WriterAndJudge
 from manyheads.decoding.mask_predict import fill_in, likeliest
 from manyheads.decoding.seen import Graph, Lengths, Seen, unseen
 from manyheads.models.config import ParallelConfig
@@ -33,6 +35,10 @@ from manyheads.settings import RefineConfig
 from manyheads.text.tokenizer import BEGIN, END, PADDING
 
 __all__ = ["AtOnce", "Way", "first_word", "way_of", "write_at_once"]
+
+
+LENGTH_COUNTS = 0.5
+"""So much as a word does, where lengths are compared: its predictor is surer than it should be."""
 
 
 @dataclass(frozen=True)
@@ -88,14 +94,12 @@ class Way(ABC):
         """That a sentence takes."""
         return 1
 
-    def room(self, model: ParallelTransformer, source: int) -> int:
+    def room(self, model: Any, source: int) -> int:
         """Places that translations of so many source tokens find room in, or nearly all of them."""
         return min(self.longest, shape_of(model).places_for(source))
 
     @abstractmethod
-    def compute(
-        self, model: ParallelTransformer, source: Int[Tensor, "B S"], room: int | None = None, seen: Seen = unseen
-    ) -> Any:
+    def compute(self, model: Any, source: Int[Tensor, "B S"], room: int | None = None, seen: Seen = unseen) -> Any:
         """A tuple of all that is known of the translations, sentences first. Without `room`, in as many places as they need."""
 
     def needs(self, computed: Any) -> int:
@@ -154,7 +158,7 @@ class InMasks(Way):
         cache.select(torch.arange(len(source), device=source.device).repeat_interleave(self.rows))
         filled = fill_in(model, cache, lengths.flatten(), self.how.iterations, first_word(model), seen, room)
         words, sums = (x.unflatten(0, lengths.shape) for x in (filled.words, filled.log_probability.sum(-1)))
-        return self.Computed(words, lengths, wished, sums, likely)
+        return self.Computed(words, lengths, wished, sums, torch.zeros_like(likely) if self.how.wishes else likely)
 
     def needs(self, computed: Computed) -> int:
         return int(computed.lengths.max())
@@ -162,12 +166,17 @@ class InMasks(Way):
     def read(self, computed: Computed) -> list[list[Hypothesis]]:
         return [
             ranked(
-                Hypothesis(ids[:length], log_p, log_p / length, finished=length == wished)
+                Hypothesis(ids[:length], log_p, score_in_masks(log_p, chance, length), finished=length == wished)
                 for ids, length, wished, log_p, chance in zip(*row, strict=True)
                 if chance > -torch.inf
             )
             for row in rows_in(computed)
         ]
+
+
+def score_in_masks(log_p: float, chance: float, length: int) -> float:
+    """log P for each thing that was decided, words and their number: by words alone, short ones are taken too often."""
+    return (log_p + LENGTH_COUNTS * chance) / (length + 1)
 
 
 def ranked(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
@@ -226,7 +235,7 @@ class ThroughAGraph(Way):
         memory = model.encode(source)
         last = places_for(lengths_of(memory.layout), shape_of(model).places, self.longest - 2) + 1
         states = graph_states(model, memory, last, room)
-        words, says = likeliest(model.logits(states), first_word(model))
+        words, says = likeliest(model, states, first_word(model))
         links = model.link(states, last)
         scores = best_ways(says[:, None].expand(-1, states.shape[1] - 2, -1), links, last)
         by_length = (scores + into(links, last)[:, None]).amax(-1)  # of the best path of every number of words
@@ -279,18 +288,71 @@ def best_lengths(by_length: Float[Tensor, "B T"], how: AtOnce) -> tuple[Int[Tens
     return wished, torch.minimum(wished, there)
 
 
+# ── judged ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Judged(Way):
+    """
+    kind    how candidates are written
+    alpha   the exponent of the length penalty by which they are compared
+    """
+
+    kind: type[Way]
+    alpha: float
+
+    @property
+    def inner(self) -> Way:
+        return self.kind(self.how, self.longest)
+
+    @property
+    def rows(self) -> int:
+        return self.inner.rows
+
+    def room(self, model: WriterAndJudge, source: int) -> int:
+        return self.inner.room(model.writer, source)
+
+    def compute(
+        self, model: WriterAndJudge, source: Int[Tensor, "B S"], room: int | None = None, seen: Seen = unseen
+    ) -> Any:
+        """As the kind does, but for the log-probabilities of those candidates that have one."""
+        found = self.inner.compute(model.writer, source, room, seen)
+        words = found.words if room else found.words[:, :, : int(found.lengths.max())]
+        opinion = model.opinion(source, words, found.lengths)
+        own = found.log_probability
+        return found._replace(log_probability=torch.where(own.isfinite(), opinion, own))
+
+    def needs(self, computed: Any) -> int:
+        return self.inner.needs(computed)
+
+    def read(self, computed: Any) -> list[list[Hypothesis]]:
+        return [
+            ranked(self.weighed(one) for one in hypotheses if one.finite) for hypotheses in self.inner.read(computed)
+        ]
+
+    def weighed(self, one: Hypothesis) -> Hypothesis:
+        """Compared as a search would, by all that the judge has read: the words and the end."""
+        return replace(one, score=one.log_probability / length_penalty(len(one.ids) + 1, self.alpha))
+
+
 # ── any ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 WAYS: dict[str, type[Way]] = {"mask": InMasks, "end": UpToTheEnd, "graph": ThroughAGraph}
 
 
-def way_of(model: ParallelTransformer, how: AtOnce, longest: int) -> Way:
+def way_of(model: ParallelTransformer | WriterAndJudge, how: AtOnce, longest: int) -> Way:
+    if isinstance(model, WriterAndJudge):
+        return Judged(how, longest, WAYS[shape_of(model.writer).writes], model.alpha)
     return WAYS[shape_of(model).writes](how, longest)
 
 
 @torch.no_grad()
 def write_at_once(
-    model: ParallelTransformer, source: Int[Tensor, "B S"], how: AtOnce, longest: int, seen: Seen = unseen
+    model: ParallelTransformer | WriterAndJudge,
+    source: Int[Tensor, "B S"],
+    how: AtOnce,
+    longest: int,
+    seen: Seen = unseen,
 ) -> list[list[Hypothesis]]:
     """Of every source its hypotheses, the best first, in the model's own precision. `seen` is shown what happens on the way."""
     way = way_of(model, how, longest)

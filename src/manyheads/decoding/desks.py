@@ -19,15 +19,19 @@ from jaxtyping import Int
 from torch import Tensor
 
 from manyheads.decoding.hypothesis import Hypothesis
+from manyheads.decoding.judging import WriterAndJudge
 from manyheads.decoding.recorded import Player
 from manyheads.decoding.recordings import Recordings, few_sizes, has_hooks, power_of_two, recordings_of
 from manyheads.models.parallel import ParallelTransformer
+from manyheads.models.transformer import Transformer
 from manyheads.text.tokenizer import END, PADDING
 
 if TYPE_CHECKING:
     from manyheads.decoding.at_once import Way
 
 __all__ = ["Desks", "desks_of", "write_at_desk"]
+
+Writer = ParallelTransformer | WriterAndJudge
 
 MOST_DESKS = 64
 MOST_PLACES = 8_192
@@ -83,9 +87,7 @@ class Desks(Recordings[Shape, Desk]):
         self.wider: dict[Shape, int] = {}
         self.refused: set[Shape] = set()
 
-    def write(
-        self, model: ParallelTransformer, source: Int[Tensor, "B S"], way: "Way"
-    ) -> list[list[Hypothesis]] | None:
+    def write(self, model: Writer, source: Int[Tensor, "B S"], way: "Way") -> list[list[Hypothesis]] | None:
         """None where it is better done without. One at a time, until it is read: the desks are everybody's."""
         alike = replace(way, how=replace(way.how, batch=1))  # how many lines are read at a time is no matter
         shape = Shape(few_sizes(len(source)), rounded(source.shape[1], way.longest), alike)
@@ -126,16 +128,18 @@ def rounded(length: int, longest: int) -> int:
     return max(length, min(up, longest))
 
 
-def desks_of(model: ParallelTransformer) -> Desks:
-    return recordings_of(model, Desks, model.words.weight.device)
+def desks_of(model: Writer) -> Desks:
+    return recordings_of(model, Desks, next(model.parameters()).device)
 
 
-def applies(model: object, source: Int[Tensor, "B S"]) -> bool:
-    """On a GPU, for a plain model without hooks."""
-    return source.is_cuda and type(model) is ParallelTransformer and not has_hooks(model)
+def applies(model: Writer, source: Int[Tensor, "B S"]) -> bool:
+    """On a GPU, for plain models without hooks: an ensemble of judges may have to cut text again."""
+    models = [model.writer, model.judge] if isinstance(model, WriterAndJudge) else [model]
+    plain = all(type(one) in (ParallelTransformer, Transformer) for one in models)
+    return source.is_cuda and plain and not has_hooks(model)
 
 
-def write_at_desk(model: ParallelTransformer, source: Int[Tensor, "B S"], way: "Way") -> list[list[Hypothesis]] | None:
+def write_at_desk(model: Writer, source: Int[Tensor, "B S"], way: "Way") -> list[list[Hypothesis]] | None:
     """What `way` writes; None where that is better done without a desk. What inference mode makes could not be written to outside of it, and desks
     outlive it: they are made without."""
     if not applies(model, source):

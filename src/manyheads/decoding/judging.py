@@ -3,31 +3,78 @@
 To read is one pass, however long the text, so that a judge costs little beside writing token by token: it makes good what words that were written at the same
 time did not know of each other, as far as one of several candidates has it right. (Gu et al. 2018, "Non-Autoregressive Neural Machine Translation".)
 
-B sentences · R candidates of all of them · S source tokens · T target tokens
+B sentences · K candidates of each · S source tokens · T places of the longest
 """
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
-from manyheads.decoding.batching import evaluating, pad
-from manyheads.decoding.hypothesis import Hypothesis, length_penalty
+from manyheads.decoding.ensemble import Ensemble
 from manyheads.errors import OptionError
+from manyheads.models.parallel import ParallelTransformer
+from manyheads.models.transformer import Transformer
 from manyheads.text.tokenizer import BEGIN, END, PADDING
 
 if TYPE_CHECKING:
     from manyheads.decoding.translator import Translator
 
-__all__ = ["check_judge", "judged"]
+__all__ = ["WriterAndJudge", "check_judge"]
+
+AT_A_TIME = 1_024
+"""Places whose logits are held at the same time on a CPU: memory is bounded, and comes from where it was before."""
+
+
+class WriterAndJudge(nn.Module):
+    """
+    alpha   the exponent of the length penalty by which the judge compares
+    """
+
+    def __init__(self, writer: ParallelTransformer, judge: Transformer | Ensemble, alpha: float) -> None:
+        super().__init__()
+        self.writer, self.judge, self.alpha = writer, judge, alpha
+
+    def opinion(
+        self, source: Int[Tensor, "B S"], words: Int[Tensor, "B K T"], lengths: Int[Tensor, "B K"]
+    ) -> Float[Tensor, "B K"]:
+        """log P of each candidate, and of its end, by the judge."""
+        labels = with_end(words, lengths)
+        some = max(1, AT_A_TIME // labels[0].numel()) if source.is_cpu else len(source)
+        parts = zip(source.split(some), labels.split(some), strict=True)
+        return torch.cat([read_as_a_whole(self.judge, *part) for part in parts])
+
+
+def with_end(words: Int[Tensor, "B K T"], lengths: Int[Tensor, "B K"]) -> Int[Tensor, "B K T+1"]:
+    """The words of each candidate, its end, padding."""
+    places = torch.arange(words.shape[2] + 1, device=words.device)
+    end = lengths[..., None]
+    return F.pad(words, (0, 1)).masked_fill(places > end, PADDING).masked_fill(places == end, END)
+
+
+def read_as_a_whole(
+    judge: Transformer | Ensemble, source: Int[Tensor, "B S"], labels: Int[Tensor, "B K T"]
+) -> Float[Tensor, "B K"]:
+    """A source is read once for all candidates."""
+    model: Any = judge  # each has caches of its own
+    cache = model.start(model.encode(source))
+    cache.select(torch.arange(len(source), device=source.device).repeat_interleave(labels.shape[1]))
+    rows = labels.flatten(0, 1)
+    begin = torch.full_like(rows[:, :1], BEGIN)
+    logits = model.step(torch.cat([begin, rows[:, :-1]], 1), cache).float()
+    loss = F.cross_entropy(logits.flatten(0, 1), rows.flatten(), ignore_index=PADDING, reduction="none")
+    return -loss.view_as(labels).sum(2)
 
 
 def check_judge(judge: "Translator", writer: "Translator") -> None:
     if not judge.model.config.causal:
         raise OptionError("a judge writes token by token, got one that writes all at once")
+    if writer.recipe.parallel.writes == "end":
+        raise OptionError("a judge chooses among candidates, got a model that writes one, up to its end")
+    if judge.device != writer.device:
+        raise OptionError(f"a judge is where the model is that it judges, got {judge.device} and {writer.device}")
     if judge.longest < writer.longest:
         raise OptionError(
             f"a judge reads all that the model can write, got a table of {judge.longest:,} positions for one of {writer.longest:,}"
@@ -39,36 +86,3 @@ def check_judge(judge: "Translator", writer: "Translator") -> None:
                 f"a judge cuts text into the same pieces as the model that it judges, got {theirs.size:,} {side} pieces that are not its {ours.size:,}",
                 hint="`train parallel/… --from JUDGE` gives a model the judge's pieces",
             )
-
-
-@torch.no_grad()
-def judged(
-    judge: "Translator", source: Int[Tensor, "B S"], found: Sequence[Sequence[Hypothesis]]
-) -> list[list[Hypothesis]]:
-    """The candidates of every sentence with the judge's scores, the best first. What has no finite score has nothing to be judged, and comes last."""
-    flat = [(row, one) for row, candidates in enumerate(found) for one in candidates if one.finite]
-    again: list[list[Hypothesis]] = [[one for one in candidates if not one.finite] for candidates in found]
-    if not flat:
-        return again
-    rows = torch.tensor([row for row, _ in flat], device=source.device)
-    labels = pad([[*one.ids, END] for _, one in flat]).to(source.device)
-    with evaluating(judge.model), torch.autocast(source.device.type, enabled=False):
-        log_p = read_as_a_whole(judge, source, rows, labels).tolist()
-    alpha = judge.recipe.decode.length_penalty
-    for (row, one), value in zip(flat, log_p, strict=True):
-        score = value / length_penalty(len(one.ids) + 1, alpha)
-        again[row].append(Hypothesis(one.ids, value, score, one.finished))
-    return [sorted(candidates, key=lambda one: (not one.finite, -one.score)) for candidates in again]
-
-
-def read_as_a_whole(
-    judge: "Translator", source: Int[Tensor, "B S"], rows: Int[Tensor, " R"], labels: Int[Tensor, "R T"]
-) -> Float[Tensor, " R"]:
-    """log P of each candidate, its end included. A source is read once for all that belong to it."""
-    model: Any = judge.model  # or an ensemble, which has caches of its own
-    cache = model.start(model.encode(source))
-    cache.select(rows)
-    begin = torch.full_like(labels[:, :1], BEGIN)
-    logits = model.step(torch.cat([begin, labels[:, :-1]], 1), cache).float()
-    loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PADDING, reduction="none")
-    return -loss.view_as(labels).sum(1)

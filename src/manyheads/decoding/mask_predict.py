@@ -20,6 +20,10 @@ from manyheads.nn import DecoderCache, Padded
 __all__ = ["Filled", "fill_in", "likeliest", "masked_again", "words_alone"]
 
 
+AT_A_TIME = 128
+"""Places whose logits fit into a cache."""
+
+
 @dataclass(frozen=True, eq=False)
 class Filled:
     """What stands after an iteration.
@@ -63,8 +67,8 @@ def fill_in(
     missing, asked = layout.keep, places.expand(layout.shape)
     for iteration in range(1, iterations + 1):
         states = model.look_again(filled.words.masked_fill(missing, model.mask), cache, layout)
-        logits = model.logits(states.gather(1, asked[..., None].expand(-1, -1, states.shape[-1])))
-        filled = written(filled, missing, asked, *likeliest(logits, first))
+        states = states.gather(1, asked[..., None].expand(-1, -1, states.shape[-1]))
+        filled = written(filled, missing, asked, *likeliest(model, states, first))
         seen(filled)
         left = iterations - iteration
         if not most * left // iterations:
@@ -74,11 +78,23 @@ def fill_in(
     return filled
 
 
-def likeliest(logits: Float[Tensor, "R P W"], first: int) -> tuple[Int[Tensor, "R P"], Float[Tensor, "R P"]]:
-    """The likeliest word from `first` on, and log P of it among these."""
-    logits = words_alone(logits.float(), first)
+def likeliest(
+    model: ParallelTransformer, states: Float[Tensor, "R P D"], first: int
+) -> tuple[Int[Tensor, "R P"], Float[Tensor, "R P"]]:
+    """The likeliest word from `first` on in every place, and log P of it among these. On a CPU a few places at a time: their logits are read three times,
+    from the cache, and those of all places are never held."""
+    places = states.flatten(0, 1)
+    found = [best_word(model, some, first) for some in (places.split(AT_A_TIME) if places.is_cpu else [places])]
+    words, log_p = (torch.cat(parts).view(states.shape[:2]) for parts in zip(*found, strict=True))
+    return words, log_p
+
+
+def best_word(
+    model: ParallelTransformer, states: Float[Tensor, "P D"], first: int
+) -> tuple[Int[Tensor, " P"], Float[Tensor, " P"]]:
+    logits = model.logits(states)[:, first:].float()
     best = logits.max(-1)
-    return best.indices, best.values - logits.logsumexp(-1)
+    return best.indices + first, best.values - logits.logsumexp(-1)
 
 
 def words_alone(logits: Float[Tensor, "*P W"], first: int) -> Float[Tensor, "*P W"]:

@@ -22,7 +22,7 @@ from torch import Tensor
 from manyheads.decoding.at_once import AtOnce, graph_states, places_for, way_of, write_at_once
 from manyheads.decoding.batching import batches_by_length, evaluating, pad
 from manyheads.decoding.hypothesis import Hypothesis
-from manyheads.decoding.judging import check_judge, judged
+from manyheads.decoding.judging import WriterAndJudge, check_judge
 from manyheads.decoding.options import Search
 from manyheads.decoding.reading import Reading
 from manyheads.decoding.rounding import load_rounded
@@ -56,6 +56,7 @@ class ParallelTranslator(Translator):
 
     model: ParallelTransformer  # type: ignore[assignment]
     judge: Translator | None = None
+    team: WriterAndJudge | None = None
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto", precision: str = "auto") -> "ParallelTranslator":
@@ -67,6 +68,7 @@ class ParallelTranslator(Translator):
         check_judge(judge, self)
         same = copy(self)
         same.judge = judge
+        same.team = WriterAndJudge(self.model, judge.model, judge.recipe.decode.length_penalty)
         return same
 
     def search(self, **options: float) -> Any:
@@ -101,15 +103,13 @@ class ParallelTranslator(Translator):
         self, sources: Sequence[list[int]], numbers: Sequence[int], scripts: Sequence[Script | None], search: Any
     ) -> list[list[Hypothesis]]:
         found: list[list[Hypothesis]] = [[] for _ in sources]
-        with evaluating(self.model):
-            longest = self.longest if self.judge is None else min(self.longest, self.judge.longest - 1)  # it begins
-            way = way_of(self.model, search, longest)
+        model = self.team or self.model
+        longest = self.longest if self.judge is None else min(self.longest, self.judge.longest - 1)  # it begins
+        with evaluating(model):
+            way = way_of(model, search, longest)
             for rows in batches_by_length([self.width(len(ids), search) for ids in sources], search.batch, way.rows):
                 source = pad([sources[n] for n in rows]).to(self.device)
-                written = write_at_once(self.model, source, search, longest)
-                if self.judge is not None:
-                    written = judged(self.judge, source, written)
-                for n, hypotheses in zip(rows, written, strict=True):
+                for n, hypotheses in zip(rows, write_at_once(model, source, search, longest), strict=True):
                     found[n] = hypotheses
         return found
 
