@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from math import ceil, floor, log10
 from pathlib import Path
 
@@ -12,7 +13,9 @@ __all__ = ["Line", "draw", "write_plot"]
 
 WIDTH, HEIGHT = 640, 400
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 44, 48
-COLOURS = ("#1f6f8b", "#c8553d", "#6a8d3a", "#8a5aa8", "#b8860b", "#555555")
+COLOURS = ("#1f6f8b", "#c8553d", "#6a8d3a", "#8a5aa8", "#b8860b", "#555555", "#2fa4a0", "#d4738a", "#9c6b3c", "#3b4a8f")
+INSIDE = 4
+"""Names of so many lines have room beside them; more stand below."""
 STYLE = "text{font:13px system-ui,sans-serif;fill:#444}.title{font-size:15px;font-weight:600;fill:#222}.grid{stroke:#e8e4dc}"
 
 
@@ -69,23 +72,27 @@ def draw(title: str, x_name: str, y_name: str, lines: Sequence[Line], *, log: st
         f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 8}" text-anchor="end">{shown(x_name)}</text>',
         f'<text class="title" x="{LEFT}" y="20">{shown(title)}</text>',
         f'<text x="{LEFT}" y="{TOP - 6}">{shown(y_name)}</text>',
-        *(drawn(number, line, x, y, names_at(lines)) for number, line in enumerate(lines)),
+        *(drawn(*one, x, y) for one in zip(cycle(COLOURS), lines, places_of_names(lines), strict=False)),
     ]
+    height = HEIGHT + (0 if len(lines) <= INSIDE else 14 + 18 * ceil(len(lines) / 2))
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}">'
         f'<style>{STYLE}</style><rect width="100%" height="100%" fill="#fff"/>{"".join(parts)}</svg>\n'
     )
 
 
-def names_at(lines: Sequence[Line]) -> int:
-    """Where the list of names stands: above the low end of the lines."""
+def places_of_names(lines: Sequence[Line]) -> list[tuple[int, int]]:
+    """Where each name stands: in a list above the low end of the lines, or in two columns below all of them."""
+    if len(lines) > INSIDE:
+        left = (24, WIDTH // 2 + 12)
+        return [(left[number % 2], HEIGHT + 18 * (1 + number // 2)) for number in range(len(lines))]
     rising = lines[0].points[0][1] <= lines[0].points[-1][1]
-    return LEFT + 12 if rising else WIDTH - 170
+    return [(LEFT + 12 if rising else WIDTH - 170, TOP + 18 * (number + 1)) for number in range(len(lines))]
 
 
-def drawn(number: int, line: Line, x: Axis, y: Axis, left: int) -> str:
+def drawn(colour: str, line: Line, name: tuple[int, int], x: Axis, y: Axis) -> str:
     """The line, and its name in the list of names."""
-    colour = COLOURS[number % len(COLOURS)]
+    left, height = name
     points = [(x(a), y(b)) for a, b in line.points]
     path = "L".join(f"{a} {b}" for a, b in points)
     dots = "".join(f'<circle cx="{a}" cy="{b}" r="3.5" fill="{colour}"/>' for a, b in points if line.dots)
@@ -93,7 +100,6 @@ def drawn(number: int, line: Line, x: Axis, y: Axis, left: int) -> str:
         f'<text x="{a}" y="{b - 8:.1f}" text-anchor="middle" style="font-size:11px">{shown(label)}</text>'
         for (a, b), label in zip(points, line.labels, strict=bool(line.labels))
     )
-    height = TOP + 18 * (number + 1)
     key = f'<path d="M{left} {height - 4}h18" stroke="{colour}" stroke-width="2.5"/>'
     return (
         f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="1.6"/>{dots}{labels}{key}'

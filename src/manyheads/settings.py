@@ -211,7 +211,7 @@ class GenerateConfig(Section):
 class RefineConfig(Section):
     """
     iterations       how often masked places are filled in; a graph is read once
-    lengths          of a translation that are tried, the likeliest ones
+    lengths          of a translation that are tried, the likeliest ones; of a graph, whose best paths a judge sees
     length_penalty   the exponent α, where paths of several lengths are compared by log P / ((5 + n) / 6)^α
     """
 
