@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from manyheads.decoding.at_once import AtOnce, cut_at_end, places_for, write_at_once
+from manyheads.decoding.at_once import write_at_once
 from manyheads.decoding.hypothesis import length_penalty
 from manyheads.decoding.mask_predict import Filled, masked_again
+from manyheads.decoding.up_to_the_end import cut_at_end
+from manyheads.decoding.way import AtOnce, places_for
 from manyheads.errors import OptionError
 from manyheads.models.config import ParallelConfig
 from manyheads.models.parallel import SPREAD, ParallelTransformer, lengths_of, likely_lengths

@@ -8,9 +8,10 @@ import torch
 
 from decoding.test_at_once import LONGEST, model_that, padded
 from manyheads.decoding import desks
-from manyheads.decoding.at_once import WAYS, AtOnce
+from manyheads.decoding.at_once import WAYS
 from manyheads.decoding.desks import Desks, applies, desks_of, rounded, write_at_desk
 from manyheads.decoding.recordings import forget_recordings
+from manyheads.decoding.way import AtOnce
 from manyheads.models.parallel import SPREAD
 from manyheads.text.tokenizer import END
 

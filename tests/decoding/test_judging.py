@@ -8,11 +8,12 @@ import torch
 from cli.command import status
 from manyheads import ParallelTranslator, Translator
 from manyheads.decoding import judging
-from manyheads.decoding.at_once import AtOnce, way_of, write_at_once
+from manyheads.decoding.at_once import way_of, write_at_once
 from manyheads.decoding.desks import Desks
 from manyheads.decoding.forced import score_ids
 from manyheads.decoding.hypothesis import Hypothesis, length_penalty
 from manyheads.decoding.judging import with_end
+from manyheads.decoding.way import AtOnce
 from manyheads.errors import OptionError
 from manyheads.models.parallel import ParallelTransformer
 from manyheads.models.transformer import Transformer

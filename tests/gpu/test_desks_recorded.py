@@ -7,9 +7,10 @@ import torch
 
 from decoding.test_at_once import LONGEST, WORDS, model_that, padded
 from decoding.test_desks import BATCHES, HOWS, same
-from manyheads.decoding.at_once import AtOnce, write_at_once
+from manyheads.decoding.at_once import write_at_once
 from manyheads.decoding.desks import desks_of
 from manyheads.decoding.judging import WriterAndJudge
+from manyheads.decoding.way import AtOnce
 from manyheads.models.config import TransformerConfig
 from manyheads.models.transformer import Transformer
 

@@ -11,8 +11,9 @@ import torch
 from parallels import TEXT, WAYS, make_ending, make_parallel
 
 from manyheads import inspect
-from manyheads.decoding.at_once import first_word, write_at_once
+from manyheads.decoding.at_once import write_at_once
 from manyheads.decoding.mask_predict import Filled, masked_again
+from manyheads.decoding.way import first_word
 from manyheads.errors import OptionError
 from manyheads.inspection.atonce import MASK, WrittenAtOnce, masked, read_places
 from manyheads.inspection.bundle import make_bundle

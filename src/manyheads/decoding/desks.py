@@ -27,7 +27,7 @@ from manyheads.models.transformer import Transformer
 from manyheads.text.tokenizer import END, PADDING
 
 if TYPE_CHECKING:
-    from manyheads.decoding.at_once import Way
+    from manyheads.decoding.way import Way
 
 __all__ = ["Desks", "desks_of", "write_at_desk"]
 

@@ -6,6 +6,7 @@ time did not know of each other, as far as one of several candidates has it righ
 B sentences · K candidates of each · S source tokens · T places of the longest
 """
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,6 +15,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from manyheads.decoding.ensemble import Ensemble
+from manyheads.decoding.hypothesis import Hypothesis, length_penalty
+from manyheads.decoding.seen import Seen, unseen
+from manyheads.decoding.way import Way, ranked
 from manyheads.errors import OptionError
 from manyheads.models.parallel import ParallelTransformer
 from manyheads.models.transformer import Transformer
@@ -22,7 +26,7 @@ from manyheads.text.tokenizer import BEGIN, END, PADDING
 if TYPE_CHECKING:
     from manyheads.decoding.translator import Translator
 
-__all__ = ["WriterAndJudge", "check_judge"]
+__all__ = ["Judged", "WriterAndJudge", "check_judge"]
 
 AT_A_TIME = 1_024
 """Places whose logits are held at the same time on a CPU: memory is bounded, and comes from where it was before."""
@@ -45,6 +49,50 @@ class WriterAndJudge(nn.Module):
         some = max(1, AT_A_TIME // labels[0].numel()) if source.is_cpu else len(source)
         parts = zip(source.split(some), labels.split(some), strict=True)
         return torch.cat([read_as_a_whole(self.judge, *part) for part in parts])
+
+
+@dataclass(frozen=True)
+class Judged(Way):
+    """
+    kind    how candidates are written
+    alpha   the exponent of the length penalty by which they are compared
+    """
+
+    kind: type[Way]
+    alpha: float
+
+    @property
+    def inner(self) -> Way:
+        return self.kind(self.how, self.longest)
+
+    @property
+    def rows(self) -> int:
+        return self.inner.rows
+
+    def room(self, model: WriterAndJudge, source: int) -> int:
+        return self.inner.room(model.writer, source)
+
+    def compute(
+        self, model: WriterAndJudge, source: Int[Tensor, "B S"], room: int | None = None, seen: Seen = unseen
+    ) -> Any:
+        """As the kind does, but for the log-probabilities of those candidates that have one."""
+        found = self.inner.compute(model.writer, source, room, seen)
+        words = found.words if room else found.words[:, :, : int(found.lengths.max())]
+        opinion = model.opinion(source, words, found.lengths)
+        own = found.log_probability
+        return found._replace(log_probability=torch.where(own.isfinite(), opinion, own))
+
+    def needs(self, computed: Any) -> int:
+        return self.inner.needs(computed)
+
+    def read(self, computed: Any) -> list[list[Hypothesis]]:
+        return [
+            ranked(self.weighed(one) for one in hypotheses if one.finite) for hypotheses in self.inner.read(computed)
+        ]
+
+    def weighed(self, one: Hypothesis) -> Hypothesis:
+        """Compared as a search would, by all that the judge has read: the words and the end."""
+        return replace(one, score=one.log_probability / length_penalty(len(one.ids) + 1, self.alpha))
 
 
 def with_end(words: Int[Tensor, "B K T"], lengths: Int[Tensor, "B K"]) -> Int[Tensor, "B K T+1"]:

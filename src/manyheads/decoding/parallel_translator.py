@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from manyheads.decoding.at_once import AtOnce, graph_states, places_for, way_of, write_at_once
+from manyheads.decoding.at_once import way_of, write_at_once
 from manyheads.decoding.batching import batches_by_length, evaluating, pad
 from manyheads.decoding.hypothesis import Hypothesis
 from manyheads.decoding.judging import WriterAndJudge, check_judge
@@ -27,8 +27,10 @@ from manyheads.decoding.options import Search
 from manyheads.decoding.reading import Reading
 from manyheads.decoding.rounding import load_rounded
 from manyheads.decoding.script import Script
+from manyheads.decoding.through_a_graph import graph_states
 from manyheads.decoding.translation import ForcedScore
 from manyheads.decoding.translator import Translator
+from manyheads.decoding.way import AtOnce, places_for
 from manyheads.decoding.wishes import Wishes
 from manyheads.errors import OptionError, did_you_mean
 from manyheads.modelfolder import find_model, load_parallel_model

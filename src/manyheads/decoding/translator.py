@@ -18,7 +18,6 @@ from typing import overload
 
 from manyheads.decoding.aligned import with_alignments
 from manyheads.decoding.alignment import align_ids
-from manyheads.decoding.at_once import AtOnce
 from manyheads.decoding.batching import CHUNK, CHUNK_CHARACTERS, blocks, checked_text
 from manyheads.decoding.control import blocks_with_wishes, make_script, unmet, wishes_of_parts
 from manyheads.decoding.ensemble import Ensemble
@@ -32,6 +31,7 @@ from manyheads.decoding.script import Script, Scripts
 from manyheads.decoding.searching import search_all
 from manyheads.decoding.textmodel import TextModel
 from manyheads.decoding.translation import ForcedScore, Translation, as_translation
+from manyheads.decoding.way import AtOnce
 from manyheads.decoding.wishes import NO_WISHES, Wishes
 from manyheads.decoding.words import word_characters
 from manyheads.errors import OptionError, brief, did_you_mean

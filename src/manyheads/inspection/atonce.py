@@ -17,12 +17,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from manyheads.decoding.at_once import AtOnce, first_word, write_at_once
+from manyheads.decoding.at_once import write_at_once
 from manyheads.decoding.batching import evaluating
 from manyheads.decoding.hypothesis import Hypothesis
 from manyheads.decoding.mask_predict import Filled, words_alone
 from manyheads.decoding.parallel_translator import ParallelTranslator
 from manyheads.decoding.seen import Graph, Lengths
+from manyheads.decoding.way import AtOnce, first_word
 from manyheads.errors import InputError, OptionError, brief, choose
 from manyheads.inspection.choices import Choice, read_choices
 from manyheads.inspection.inspected import Translated, check_finite, check_length, check_text

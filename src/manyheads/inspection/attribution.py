@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from manyheads.decoding.at_once import first_word
+from manyheads.decoding.way import first_word
 from manyheads.errors import OptionError, choose
 from manyheads.inspection.agreement import agreement
 from manyheads.inspection.inspected import Inspected, Written
