@@ -77,7 +77,8 @@ def main() -> None:
         case "teacher":
             together([teach(place, options)], place.runs, options.seconds)
         case "distil":
-            together([distil(place, options)], place.runs, options.seconds)
+            if not place.distilled.exists():  # it appears when all of it is there
+                together([distil(place, options)], place.runs, options.seconds)
         case "students":
             together([study(name, place, options) for name in options.only], place.runs, options.seconds)
         case "measure":

@@ -124,6 +124,8 @@ def test_after_a_kill_it_goes_on_to_the_same_bytes(tmp_path, corpus, small_lots)
     assert found.pairs == 40
     assert out.read_bytes() == whole.read_bytes()
     assert not part.exists()
+    with pytest.raises(OptionError, match=r"got .*out\.tsv, which is finished: there is no out\.tsv\.part"):
+        distill("de-en", corpus, out, device="cpu", beam=1, resume=True)
 
 
 def half_done(corpus, out, teacher="de-en", **options):

@@ -30,6 +30,11 @@ def check_part(out: str | Path, resume: bool) -> None:
         raise OptionError(
             f"what was stopped goes on with --resume, got {place} and no --resume", hint=f"to begin anew: rm {place}"
         )
+    if resume and Path(out).exists() and not place.exists():
+        raise OptionError(
+            f"--resume goes on with what was stopped, got {out}, which is finished: there is no {place.name}",
+            hint="without --resume it is made again",
+        )
 
 
 class PartFile:
