@@ -159,3 +159,19 @@ def test_links_and_files_that_documents_name_are_there(path):
     links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
     missing = [link for link in links if not (path.parent / link).exists()]
     assert not missing
+
+
+def test_the_table_of_the_guide_to_writing_at_once_is_what_was_measured():
+    rows = {where: result(f"at_once_multi30k_{where}.json")["rows"] for where in ("cpu", "h200")}
+    by_name = {
+        where: {f"{row['system']}, {row['how']}".replace(", from the teacher", ""): row for row in some}
+        for where, some in rows.items()
+    }
+    guide = (ROOT / "docs" / "guides" / "parallel.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| ([^|]+, [^|]+) \| (\d.*) \|$", guide, flags=re.MULTILINE)
+    assert len(lines) >= 12
+    for name, figures in lines:
+        here, there = by_name["cpu"][name], by_name["h200"].get(name)
+        times = f"{here['long_latency_ms']:.0f} | {here['sentences_s']:,.0f}"
+        on_gpu = f"{there['long_latency_ms']:.1f} | {there['sentences_s']:,.0f}" if there else " | "
+        assert figures.rstrip() == f"{here['bleu']:.1f} | {here['repetitions']:.1f} | {times} | {on_gpu}".rstrip(), name
