@@ -52,6 +52,12 @@ class System:
         search = self.translator.search(**self.options, batch=batch)
         return [found.text for found in self.translator.translate(lines, search)]
 
+    def weights(self) -> Iterator[torch.Tensor]:
+        """Of all models that have a say."""
+        yield from self.translator.single.parameters()
+        if (judge := getattr(self.translator, "judge", None)) is not None:
+            yield from judge.single.parameters()
+
     def one_by_one(self, lines: Sequence[str]) -> list[str]:
         return [text for line in lines for text in self([line], 1)]
 
@@ -135,7 +141,7 @@ def quality(system: System, pairs: Sequence[Pair]) -> dict[str, Any]:
     found = system([source for source, _ in pairs], BATCH)
     row = {
         "system": system.name, "how": system.how,
-        "parameters": sum(weight.numel() for weight in system.translator.single.parameters()),
+        "parameters": sum(weight.numel() for weight in system.weights()),
         "bleu": BLEU().corpus_score(found, [references]).score,
         "chrf": CHRF().corpus_score(found, [references]).score,
         "repetitions": repetitions(found),

@@ -77,7 +77,9 @@ def main() -> None:
         case "teacher":
             together([teach(place, options)], place.runs, options.seconds)
         case "distil":
-            if not place.distilled.exists():  # it appears when all of it is there
+            if place.distilled.exists():  # it appears when all of it is there
+                print(f"{place.distilled} is there")
+            else:
                 together([distil(place, options)], place.runs, options.seconds)
         case "students":
             together([study(name, place, options) for name in options.only], place.runs, options.seconds)

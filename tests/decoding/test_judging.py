@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from cli.command import status
-from manyheads import ParallelTranslator, Translator
+from manyheads import ParallelTranslator, Translator, inspect
 from manyheads.decoding import judging
 from manyheads.decoding.at_once import way_of, write_at_once
 from manyheads.decoding.desks import Desks
+from manyheads.decoding.ensemble import ensemble
 from manyheads.decoding.forced import score_ids
 from manyheads.decoding.hypothesis import Hypothesis, length_penalty
 from manyheads.decoding.judging import with_end
@@ -40,6 +41,11 @@ def judge(letters: str = LETTERS, **changes: object) -> Translator:
     recipe, words = load_recipe("small", SMALL | {"decode.length_penalty": 3.0} | changes), vocabulary(letters)
     torch.manual_seed(7)
     return Translator(Transformer(recipe.model, words.sizes).eval(), words, recipe)
+
+
+def elsewhere(translator: Translator) -> Translator:
+    translator.model.to("meta")
+    return translator
 
 
 def candidates(translator: ParallelTranslator, line: str, lengths: int) -> list[Hypothesis]:
@@ -136,7 +142,7 @@ def test_what_is_judged_at_a_desk_is_what_is_judged_without(writes: str) -> None
 def test_a_few_sentences_are_read_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = writer("mask").judged_by(judge())
     together = [one.text for one in translator.translate(LINES)]
-    monkeypatch.setattr(judging, "AT_A_TIME", 1)
+    monkeypatch.setattr(judging, "HELD", 1)
     assert [one.text for one in translator.translate(LINES)] == together
 
 
@@ -146,12 +152,16 @@ def test_tables_of_positions_are_long_enough_for_both(writes: str) -> None:
     learned = {"model.positions": "learned", "model.max_length": 40, "data.max_length": 20}
     translator = writer(writes, **learned | ({"model.places": 1.5} if writes == "graph" else {}))
     its_judge = judge(**learned)
-    assert len(translator.judged_by(its_judge)(["abc def abc def a", "a"], length=40)) == 2
-    with pytest.raises(OptionError, match="a table of 30 positions for one of 40"):
+    assert len(translator.judged_by(its_judge)(["abc def abc def a", "a"], lengths=100)) == 2
+    with pytest.raises(OptionError, match="a table of 30 positions for one that knows 40"):
         translator.judged_by(judge(**learned | {"model.max_length": 30}))
 
 
 def test_who_cannot_judge() -> None:
+    with pytest.raises(OptionError, match="40 positions for one that knows no bound"):
+        writer("mask").judged_by(judge(**{"model.positions": "learned", "model.max_length": 40, "data.max_length": 20}))
+    with pytest.raises(OptionError, match="a judge is where the model is"):
+        writer("mask").judged_by(elsewhere(judge()))
     with pytest.raises(OptionError, match="writes token by token"):
         writer("mask").judged_by(writer("graph"))
     with pytest.raises(OptionError, match="writes one, up to its end"):
@@ -164,7 +174,49 @@ def test_who_cannot_judge() -> None:
 def test_the_judge_goes_along_where_sides_are_called_by_name() -> None:
     translator = writer("mask").judged_by(judge())
     assert translator.naming("de", "en").judge is translator.judge
+    assert translator.naming("de", "en").team is translator.team is not None
     assert writer("mask").judge is None
+
+
+@pytest.mark.parametrize("writes", ["mask", "graph"])
+@pytest.mark.parametrize("wish", [{"length": 4}, {"stretch": 0.5}, {"lengths": 1}])
+def test_there_must_be_something_to_choose(writes: str, wish: dict[str, float]) -> None:
+    with pytest.raises(OptionError, match="among translations of several lengths, got"):
+        writer(writes).judged_by(judge())("abc", **wish)
+
+
+def test_what_is_of_one_model_is_not_done_with_two(tmp_path) -> None:
+    translator = writer("mask").judged_by(judge())
+    with pytest.raises(OptionError, match="one by one, got one with a judge"):
+        translator.save(tmp_path / "both")
+    with pytest.raises(OptionError, match="by itself, got one with a judge"):
+        inspect(translator, "abc")
+
+
+def test_a_judge_may_be_several(tmp_path) -> None:
+    """What they find likeliest together; of two that are the same, what one does."""
+    alone = [one.text for one in writer("graph", seed=4).judged_by(judge()).translate(LINES)]
+    both = writer("graph", seed=4).judged_by(ensemble([judge(), judge()]))
+    assert [one.text for one in both.translate(LINES)] == alone
+    judge().save(tmp_path / "judge")
+    assert [one.text for one in writer("graph", seed=4).judged_by(tmp_path / "judge").translate(LINES)] == alone
+
+
+@pytest.mark.parametrize("writes", ["mask", "graph"])
+def test_in_half_precision(writes: str, tmp_path) -> None:
+    writer(writes).save(tmp_path / "writer")
+    judge().save(tmp_path / "judge")
+    translator = ParallelTranslator.load(tmp_path / "writer", "cpu", "bf16").judged_by(tmp_path / "judge")
+    assert translator.judge is not None
+    assert translator.judge.precision == "bf16"
+    assert all(one.finite for one in translator.translate(LINES))
+
+
+def test_nothing_is_recorded_again_because_someone_else_has_finished() -> None:
+    """While a translator works, its models are evaluating; whoever leaves first puts back what was before."""
+    team = writer("mask").judged_by(judge()).team
+    assert team is not None
+    assert [part.training for part in team.modules()] == [False] * len(list(team.modules()))
 
 
 def test_at_the_command_line(tmp_path, capsys) -> None:

@@ -67,7 +67,7 @@ def evaluate(
         One JSON object; of a language model, which is scored on texts, a line each: perplexity, bits_per_byte, tokens, lines, left_out,
         truncated, precision, seconds. Of a pre-trained encoder: loss, perplexity and accuracy (in percent) of hidden pieces, tokens (that
         were hidden), lines, left_out, truncated, precision, seconds. Of a translator: bleu, chrf, perplexity (null if it is not finite), exact, signature, lines, left_out, not_finite (lines),
-        precision, seconds (and wer, per of phones). Of a classifier: loss (null if it is not finite), accuracy, macro_f1, classes (of each: count, precision, recall,
+        precision, seconds (and wer, per of phones); with a judge, perplexity is still that of the model itself. Of a classifier: loss (null if it is not finite), accuracy, macro_f1, classes (of each: count, precision, recall,
         f1), lines, left_out, truncated, not_finite, precision, seconds. Of an encoder: mrr, accuracy_at_1, lines, left_out, truncated, not_finite, precision,
         seconds.
     """

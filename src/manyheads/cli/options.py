@@ -71,7 +71,7 @@ Others = Annotated[
 Judge = Annotated[
     str | None,
     Parameter(
-        help="Of a model that writes all tokens at once: another that writes token by token and chooses among what it has written, a run folder."
+        help="Of such a model: another, which writes token by token, chooses among what it has written (a run folder, or a bundled model)."
     ),
 ]
 Data = Annotated[Files, Parameter(help="A file of pairs (TSV, JSONL, TMX, PO), or a source file and a target file.")]
@@ -134,7 +134,7 @@ def load_models(model: str, others: tuple[str, ...], judge: str | None, device: 
         return found
     if not isinstance(found, ParallelTranslator):
         raise OptionError(f"--judge is for models that write all tokens at once, got {model}, which writes one by one")
-    return found.judged_by(load_translator(judge, device, precision))
+    return found.judged_by(judge)
 
 
 def length_options(length: str | None) -> dict[str, float]:

@@ -12,7 +12,7 @@ class Hypothesis:
 
     ids                without begin and end
     log_probability    of the ids, and of the end if it was reached
-    score              log_probability over the length penalty: what hypotheses are compared by
+    score              what hypotheses are compared by: of a search, log_probability over the length penalty
     finished           False if the bound on the length cut it off
     """
 

@@ -32,7 +32,11 @@ class InMasks(Way):
 
     @property
     def rows(self) -> int:
-        return 1 if self.how.wishes else self.how.lengths
+        return self.candidates
+
+    @property
+    def candidates(self) -> int:
+        return self.how.lengths_tried
 
     def room(self, model: ParallelTransformer, source: int) -> int:
         likely = ceil(1.25 * source) + 4

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Judged", "WriterAndJudge", "check_judge"]
 
-AT_A_TIME = 1_024
+HELD = 1_024
 """Places whose logits are held at the same time on a CPU: memory is bounded, and comes from where it was before."""
 
 
@@ -40,13 +40,14 @@ class WriterAndJudge(nn.Module):
     def __init__(self, writer: ParallelTransformer, judge: Transformer | Ensemble, alpha: float) -> None:
         super().__init__()
         self.writer, self.judge, self.alpha = writer, judge, alpha
+        self.training = False  # it has nothing to learn; whether they do is theirs to say
 
     def opinion(
         self, source: Int[Tensor, "B S"], words: Int[Tensor, "B K T"], lengths: Int[Tensor, "B K"]
     ) -> Float[Tensor, "B K"]:
         """log P of each candidate, and of its end, by the judge."""
         labels = with_end(words, lengths)
-        some = max(1, AT_A_TIME // labels[0].numel()) if source.is_cpu else len(source)
+        some = max(1, HELD // labels[0].numel()) if source.is_cpu else len(source)
         parts = zip(source.split(some), labels.split(some), strict=True)
         return torch.cat([read_as_a_whole(self.judge, *part) for part in parts])
 
@@ -67,7 +68,12 @@ class Judged(Way):
 
     @property
     def rows(self) -> int:
-        return self.inner.rows
+        """That the judge reads."""
+        return self.candidates
+
+    @property
+    def candidates(self) -> int:
+        return self.inner.candidates
 
     def room(self, model: WriterAndJudge, source: int) -> int:
         return self.inner.room(model.writer, source)
@@ -125,7 +131,8 @@ def check_judge(judge: "Translator", writer: "Translator") -> None:
         raise OptionError(f"a judge is where the model is that it judges, got {judge.device} and {writer.device}")
     if judge.longest < writer.longest:
         raise OptionError(
-            f"a judge reads all that the model can write, got a table of {judge.longest:,} positions for one of {writer.longest:,}"
+            f"a judge reads whatever the model can write, got one with a table of {judge.longest:,} positions for one that knows "
+            + (f"{writer.longest:,}" if writer.model.config.positions == "learned" else "no bound")
         )
     for side in ("source", "target"):
         theirs, ours = (getattr(one.vocabulary, side) for one in (judge, writer))

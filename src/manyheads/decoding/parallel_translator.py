@@ -65,8 +65,10 @@ class ParallelTranslator(Translator):
         model, vocabulary, recipe = load_rounded(load_parallel_model, folder, device, precision)
         return cls(model, vocabulary, recipe, find_model(folder).absolute())
 
-    def judged_by(self, judge: Translator) -> "ParallelTranslator":
-        """The same, with a second opinion: several candidates are written, and the judge, who writes token by token, takes the one that it finds likeliest."""
+    def judged_by(self, judge: str | Path | Translator) -> "ParallelTranslator":
+        """The same, with a second opinion: several candidates are written, and the judge, who writes token by token, takes the one that it finds likeliest.
+        From a folder it is loaded to where this is, in the same precision."""
+        judge = Translator.of(judge, str(self.device), self.precision)
         check_judge(judge, self)
         same = copy(self)
         same.judge = judge
@@ -92,7 +94,18 @@ class ParallelTranslator(Translator):
         if writes == "graph" and not paths:
             said["lengths"] = 1  # of several paths nobody would see but the best
         said.update((name, value) for name, value in options.items() if name in known)
-        return AtOnce(**said)
+        how = AtOnce(**said)
+        if self.judge is not None and how.lengths_tried == 1:
+            raise OptionError(
+                "a judge chooses among translations of several lengths, got "
+                + ("a wish for one" if how.wishes else "lengths = 1")
+            )
+        return how
+
+    def save(self, folder: str | Path, store: str = "fp32") -> None:
+        if self.judge is not None:
+            raise OptionError("models are saved one by one, got one with a judge")
+        super().save(folder, store)
 
     def script(self, source: list[int], wishes: Wishes, search: Any) -> None:
         if wishes:

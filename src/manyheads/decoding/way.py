@@ -54,6 +54,10 @@ class AtOnce(RefineConfig):
         """Does it say how long a translation is?"""
         return bool(self.length) or self.stretch != 1
 
+    @property
+    def lengths_tried(self) -> int:
+        return 1 if self.wishes else self.lengths
+
     def wished(self, lengths: Int[Tensor, "*B"]) -> Int[Tensor, "*B"]:
         """So many tokens instead of as many as the model likes."""
         if self.length:
@@ -74,6 +78,11 @@ class Way(ABC):
     @property
     def rows(self) -> int:
         """That a sentence takes."""
+        return 1
+
+    @property
+    def candidates(self) -> int:
+        """That are written of each sentence, at most."""
         return 1
 
     def room(self, model: Any, source: int) -> int:

@@ -176,6 +176,10 @@ def write_text_at_once(
         raise OptionError(
             f"a model that writes all at once takes no {name}, got {brief(options[name])}: {REFUSED[name]}"
         )
+    if translator.judge is not None:
+        raise OptionError(
+            "an inspection shows what a model does by itself, got one with a judge", hint="inspect it without"
+        )
     how = translator.search(**{name: value for name, value in options.items() if name not in REFUSED})
     parts, by_mean = translator.read([as_line(check_text(text))])[0], choose("instead", instead, INSTEAD)
     if not 1 <= part <= len(parts):
