@@ -6,7 +6,8 @@
 
 Times are from text to text, cutting into pieces and all, by the same call. Latency is the time of one sentence by itself, the median over rounds of the
 mean over so many sentences of the test set; that of long ones is of the same sentences, joined until they have 30 words or more (tests have few such
-sentences; only time is measured on them). Judged: the model that writes token by token chooses among the candidates. Throughput is that of the test set, or --batched sentences of it, in batches of 64. A repetition is a word that was also the word before.
+sentences; only time is measured on them). Throughput is that of the test set, or --batched sentences of it, in batches of 64. A repetition is a word
+that was also the word before. Judged: the model that writes token by token chooses among the candidates.
 """
 
 import argparse

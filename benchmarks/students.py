@@ -6,7 +6,8 @@
     python -m benchmarks.students measure  --corpus multi30k --data FOLDER --json benchmarks/results/at_once_multi30k_h200.json
 
 Each is a few commands of `manyheads`, which are shown; all students learn at the same time. After --seconds they are told to save and stop, and the same
-command goes on with them. What stands behind -- is told to benchmarks.at_once. FOLDER holds Multi30k (train.en.gz, train.de.gz, val.…, test_2016_flickr.…); Tatoeba is bundled.
+command goes on with them. What stands behind -- is told to benchmarks.at_once. FOLDER holds Multi30k (train.en.gz, train.de.gz, val.…,
+test_2016_flickr.…); Tatoeba is bundled.
 """
 
 import argparse

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from manyheads.decoding.batching import batches_by_length, evaluating, pad
 from manyheads.decoding.ensemble import Ensemble
@@ -14,7 +16,7 @@ from manyheads.decoding.translation import ForcedScore
 from manyheads.models.transformer import Transformer
 from manyheads.text.tokenizer import BEGIN, PADDING
 
-__all__ = ["forced", "score_ids"]
+__all__ = ["behind_begin", "forced", "log_p_of", "score_ids"]
 
 
 @torch.no_grad()
@@ -37,7 +39,16 @@ def forced(model: Transformer | Ensemble, sources: list[list[int]], targets: lis
     """log P(target | source) of each pair of a batch."""
     device = model.words.weight.device
     source, labels = pad(sources).to(device), pad(targets).to(device)
-    begin = torch.full_like(labels[:, :1], BEGIN)
-    logits = model(source, torch.cat([begin, labels[:, :-1]], 1)).float()
+    return log_p_of(labels, model(source, behind_begin(labels))).sum(1, dtype=torch.float64).tolist()
+
+
+def behind_begin(labels: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
+    """What is read where the labels are to be written."""
+    return torch.cat([torch.full_like(labels[:, :1], BEGIN), labels[:, :-1]], 1)
+
+
+def log_p_of(labels: Int[Tensor, "B T"], logits: Float[Tensor, "B T W"]) -> Float[Tensor, "B T"]:
+    """log P of each label; 0 of padding."""
+    logits = logits.float()
     loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PADDING, reduction="none")
-    return (-loss).view_as(labels).sum(1, dtype=torch.float64).tolist()
+    return -loss.view_as(labels)

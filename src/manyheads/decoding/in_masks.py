@@ -32,10 +32,6 @@ class InMasks(Way):
 
     @property
     def rows(self) -> int:
-        return self.candidates
-
-    @property
-    def candidates(self) -> int:
         return self.how.lengths_tried
 
     def room(self, model: ParallelTransformer, source: int) -> int:

@@ -15,13 +15,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from manyheads.decoding.ensemble import Ensemble
+from manyheads.decoding.forced import behind_begin, log_p_of
 from manyheads.decoding.hypothesis import Hypothesis, length_penalty
 from manyheads.decoding.seen import Seen, unseen
 from manyheads.decoding.way import Way, ranked
 from manyheads.errors import OptionError
 from manyheads.models.parallel import ParallelTransformer
 from manyheads.models.transformer import Transformer
-from manyheads.text.tokenizer import BEGIN, END, PADDING
+from manyheads.text.tokenizer import END, PADDING
 
 if TYPE_CHECKING:
     from manyheads.decoding.translator import Translator
@@ -69,11 +70,7 @@ class Judged(Way):
     @property
     def rows(self) -> int:
         """That the judge reads."""
-        return self.candidates
-
-    @property
-    def candidates(self) -> int:
-        return self.inner.candidates
+        return self.how.lengths_tried
 
     def room(self, model: WriterAndJudge, source: int) -> int:
         return self.inner.room(model.writer, source)
@@ -116,10 +113,7 @@ def read_as_a_whole(
     cache = model.start(model.encode(source))
     cache.select(torch.arange(len(source), device=source.device).repeat_interleave(labels.shape[1]))
     rows = labels.flatten(0, 1)
-    begin = torch.full_like(rows[:, :1], BEGIN)
-    logits = model.step(torch.cat([begin, rows[:, :-1]], 1), cache).float()
-    loss = F.cross_entropy(logits.flatten(0, 1), rows.flatten(), ignore_index=PADDING, reduction="none")
-    return -loss.view_as(labels).sum(2)
+    return log_p_of(rows, model.step(behind_begin(rows), cache)).view_as(labels).sum(2)
 
 
 def check_judge(judge: "Translator", writer: "Translator") -> None:

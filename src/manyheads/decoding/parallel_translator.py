@@ -87,11 +87,11 @@ class ParallelTranslator(Translator):
                 raise OptionError(
                     f"{name} is for models that write token by token, got {options[name]} for one that writes all at once"
                 )
-        paths = writes == "graph" and self.judge is not None
-        for name in (name for name in MEANINGLESS[writes] if name in options and not (paths and name == "lengths")):
-            raise OptionError(f"{name} {MEANINGLESS[writes][name]}, got {options[name]}")
+        for name, why in MEANINGLESS[writes].items():
+            if name in options and not (name == "lengths" and self.judge):
+                raise OptionError(f"{name} {why}, got {options[name]}")
         said: dict[str, Any] = asdict(self.recipe.refine)
-        if writes == "graph" and not paths:
+        if writes == "graph" and not self.judge:
             said["lengths"] = 1  # of several paths nobody would see but the best
         said.update((name, value) for name, value in options.items() if name in known)
         how = AtOnce(**said)

@@ -30,10 +30,6 @@ class ThroughAGraph(Way):
         log_probability: Float[Tensor, "B K"]
         finished: Bool[Tensor, "B K"]
 
-    @property
-    def candidates(self) -> int:
-        return self.how.lengths_tried
-
     def compute(
         self, model: ParallelTransformer, source: Int[Tensor, "B S"], room: int | None = None, seen: Seen = unseen
     ) -> Computed:

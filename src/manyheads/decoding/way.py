@@ -56,6 +56,7 @@ class AtOnce(RefineConfig):
 
     @property
     def lengths_tried(self) -> int:
+        """Candidates that are written of each sentence, at most; where it goes up to its end, there is always one."""
         return 1 if self.wishes else self.lengths
 
     def wished(self, lengths: Int[Tensor, "*B"]) -> Int[Tensor, "*B"]:
@@ -78,11 +79,6 @@ class Way(ABC):
     @property
     def rows(self) -> int:
         """That a sentence takes."""
-        return 1
-
-    @property
-    def candidates(self) -> int:
-        """That are written of each sentence, at most."""
         return 1
 
     def room(self, model: Any, source: int) -> int:
