@@ -70,7 +70,7 @@ def test_one_iteration_is_the_likeliest_word_of_every_place() -> None:
             chance = log_lengths(model, source)[len(one.ids) - len(source) + SPREAD].item()
             assert one.ids == log_p.argmax(-1).tolist()
             assert one.log_probability == pytest.approx(log_p.amax(-1).sum().item())
-            assert one.score == pytest.approx((one.log_probability + chance / 2) / (len(one.ids) + 1))
+            assert one.score == pytest.approx((one.log_probability + 0.3 * chance) / (len(one.ids) + 1))
         assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
 
 

@@ -18,7 +18,7 @@ from manyheads.models.parallel import ParallelTransformer, lengths_of, likely_le
 
 __all__ = ["InMasks"]
 
-LENGTH_COUNTS = 0.5
+LENGTH_COUNTS = 0.3
 """So much as a word does, where lengths are compared: its predictor is surer than it should be."""
 
 
