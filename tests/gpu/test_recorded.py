@@ -1,5 +1,6 @@
 """On a GPU: a recorded search finds what the same steps find as they are, and what the search on the host finds."""
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -145,6 +146,24 @@ def test_what_waits_for_the_gpu_cannot_be_recorded_and_the_search_goes_on():
     recorded(reads)
     assert torch.cuda.current_stream() == current
     assert x.tolist() == [3, 3, 3]
+    assert (
+        torch.rand(5, device="cuda").unique().numel() > 1
+    )  # a recording that was not ended would hold on to the generator
+
+
+@torch.no_grad()
+def test_what_one_thread_has_warmed_up_another_records():
+    """A handle of cuBLAS belongs to a thread, and none can be made while a graph is recorded."""
+    recorded, x, out = Recorder(torch.device("cuda"))(), torch.eye(4, device="cuda"), torch.empty(4, 4, device="cuda")
+
+    def multiplies():
+        torch.mm(x, x, out=out)
+
+    recorded(multiplies)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(recorded, multiplies).result()
+    assert recorded.graph is not None
+    assert torch.equal(out, x)
 
 
 @torch.no_grad()

@@ -9,6 +9,7 @@ place are seen; tensors that were put elsewhere are not, and whoever keeps a rec
 
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Lock
 from typing import Any
 
@@ -70,6 +71,7 @@ class Recorded:
             raise  # done as it is, it would need as much
         except Exception as error:
             self.refused = True
+            give_generators_back(self.stream)
             # Where the recording could not even be ended, what was raised before says why.
             reason = first_line(error.__context__ or error)
             warnings.warn(
@@ -82,6 +84,9 @@ class Recorded:
     def record(self, work: Work) -> torch.cuda.CUDAGraph:
         """`thread_local`: other threads may go on allocating meanwhile, as those that make batches do."""
         graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self.stream.device)
+        with torch.cuda.stream(self.stream):
+            # Every thread has its own, made when it is first asked for, which a recording does not allow. Another may have warmed up.
+            torch.cuda.current_blas_handle()
         try:
             with (
                 Recorded.one_at_a_time,
@@ -91,6 +96,16 @@ class Recorded:
         finally:
             torch.cuda.set_stream(before)  # a recording that cannot be ended does not go back to it
         return graph
+
+
+def give_generators_back(stream: torch.cuda.Stream) -> None:
+    """A recording that cannot be ended leaves the generators of random numbers believing that it goes on: whoever draws next fails. One that ends
+    tells them."""
+    graph = torch.cuda.CUDAGraph()
+    with suppress(RuntimeError), torch.cuda.stream(stream):  # of a GPU that is lost, what was raised before says more
+        nothing = torch.zeros((), device=stream.device)
+        with Recorded.one_at_a_time, torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+            nothing.add_(0)
 
 
 class Recorder:
