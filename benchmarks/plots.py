@@ -46,7 +46,8 @@ class Axis:
         if not self.log:
             return round_ticks(self.scale.low, self.scale.high, 6)
         powers = range(floor(self.scale.low), ceil(self.scale.high) + 1)
-        steps = (1, 2, 5) if self.scale.high - self.scale.low < 3 else (1,)
+        span = self.scale.high - self.scale.low
+        steps = (1,) if span >= 3 else (1, 2, 5) if span > 0.75 else (1, 1.5, 2, 3, 4, 5, 7)
         inside = lambda v: self.scale.low - 1e-9 <= log10(v) <= self.scale.high + 1e-9  # noqa: E731
         return [step * 10.0**power for power in powers for step in steps if inside(step * 10.0**power)]
 

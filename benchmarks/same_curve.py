@@ -194,7 +194,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/same_curve"))
     parser.add_argument("--quick", action="store_true", help="so small that it runs anywhere")
     options = parser.parse_args()
-    changes = {"data.vocabulary": 8000, "train.tokens": 8192, "train.rate": 1e-3, "train.ema": 0.0}
+    changes = {"data.vocabulary": 8000, "train.tokens": 8192, "train.rate": 1e-3, "train.ema": 0.0, "train.rdrop": 0.0}
     if options.quick:
         small = {"model.width": 32, "model.layers": 1, "model.heads": 2, "model.feedforward": 64}
         changes |= {**small, "data.vocabulary": 500, "train.tokens": 500}

@@ -45,7 +45,9 @@ def test_what_is_written_at_a_desk_is_what_is_written_without(writes):
     for how in HOWS:
         way = WAYS[writes](how, LONGEST)
         for sentences in BATCHES * 2:
-            found = here.write(model, padded(sentences), way) or here.write(model, padded(sentences), way)
+            found = here.write(model, padded(sentences), way, way.read) or here.write(
+                model, padded(sentences), way, way.read
+            )
             same(found, plainly(model, way, sentences))
 
 
@@ -60,7 +62,7 @@ def test_who_comes_next_does_not_change_what_was_read(writes):
 
     @torch.no_grad()
     def write(sentences):
-        return here.write(model, padded(sentences), way)
+        return here.write(model, padded(sentences), way, way.read)
 
     with ThreadPoolExecutor(8) as pool:
         for sentences, found in zip(turns, pool.map(write, turns), strict=True):
@@ -86,7 +88,7 @@ def test_where_there_were_not_enough_places_there_are_from_then_on(monkeypatch):
     ):  # of sources of up to 5 pieces
         model.length.output.weight.zero_()
         model.length.output.bias.copy_(torch.arange(2 * SPREAD + 1) == SPREAD + difference).mul_(9)
-        assert (here.write(model, source, way) is not None) == finds_room
+        assert (here.write(model, source, way, way.read) is not None) == finds_room
     assert rooms == [24, 24, 24, 32, 32]
 
 
@@ -95,13 +97,13 @@ def test_a_few_desks_serve_all(monkeypatch):
     model, here = model_that("end"), Desks(HERE, record=False)
     way = WAYS["end"](AtOnce(), LONGEST)
     for sentences in ([[5, END]], [[6, 7, 8, END]], [[9] * 15 + [END]]):
-        here.write(model, padded(sentences), way)
+        here.write(model, padded(sentences), way, way.read)
     assert [key[:2] for key in here.kept] == [(1, 16)]
-    here.write(model, padded(BATCHES[0]), replace(way, how=AtOnce(batch=7)))
-    here.write(model, padded(BATCHES[2]), way)
+    here.write(model, padded(BATCHES[0]), replace(way, how=AtOnce(batch=7)), way.read)
+    here.write(model, padded(BATCHES[2]), way, way.read)
     assert [key[:2] for key in here.kept] == [(1, 16), (4, 16)]
     monkeypatch.setattr(desks, "MOST_DESKS", 2)
-    here.write(model, padded(BATCHES[3]), way)
+    here.write(model, padded(BATCHES[3]), way, way.read)
     assert [key[:2] for key in here.kept] == [(4, 16), (1, 32)]
 
 
@@ -109,13 +111,13 @@ def test_a_few_desks_serve_all(monkeypatch):
 def test_weights_that_lie_elsewhere_need_new_desks():
     model, here = model_that("mask"), Desks(HERE, record=False)
     way, source = WAYS["mask"](AtOnce(length=5), LONGEST), padded(BATCHES[0])
-    here.write(model, source, way)
+    here.write(model, source, way, way.read)
     (first,) = here.kept.values()
     model.words.weight.add_(0.1)  # in place: a replay would see it
-    here.write(model, source, way)
+    here.write(model, source, way, way.read)
     assert next(iter(here.kept.values())) is first
     model.words.weight.data = model.words.weight.data.clone()
-    here.write(model, source, way)
+    here.write(model, source, way, way.read)
     assert next(iter(here.kept.values())) is not first
 
 
@@ -123,7 +125,7 @@ def test_weights_that_lie_elsewhere_need_new_desks():
 def test_a_shape_without_memory_is_not_tried_again_and_a_fault_costs_its_own_desk(monkeypatch):
     model, here = model_that("mask"), Desks(HERE, record=False)
     way = WAYS["mask"](AtOnce(length=5), LONGEST)
-    here.write(model, padded(BATCHES[0]), way)
+    here.write(model, padded(BATCHES[0]), way, way.read)
     tries = []
 
     def full(*_):
@@ -136,20 +138,21 @@ def test_a_shape_without_memory_is_not_tried_again_and_a_fault_costs_its_own_des
     with monkeypatch.context() as patch:
         patch.setattr(model, "encode", broken)
         with pytest.raises(ValueError, match="broken"):
-            here.write(model, padded(BATCHES[3]), way)
+            here.write(model, padded(BATCHES[3]), way, way.read)
         patch.setattr(model, "encode", full)
-        assert here.write(model, padded(BATCHES[3]), way) is None
-        assert here.write(model, padded(BATCHES[3]), way) is None
+        assert here.write(model, padded(BATCHES[3]), way, way.read) is None
+        assert here.write(model, padded(BATCHES[3]), way, way.read) is None
     assert tries == [1]
     assert [shape[:2] for shape in here.kept] == [(4, 16)]
-    assert here.write(model, padded(BATCHES[0]), way) is not None
+    assert here.write(model, padded(BATCHES[0]), way, way.read) is not None
 
 
 @torch.no_grad()
 def test_who_gets_a_desk(monkeypatch):
     model, source = model_that("mask"), padded(BATCHES[0])
     assert not applies(model, source)  # on a CPU
-    assert write_at_desk(model, source, WAYS["mask"](AtOnce(length=5), LONGEST)) is None
+    way = WAYS["mask"](AtOnce(length=5), LONGEST)
+    assert write_at_desk(model, source, way, way.read) is None
     on_a_gpu = type("Source", (), {"is_cuda": True})()
     assert applies(model, on_a_gpu)
     assert not applies(torch.nn.Linear(1, 1), on_a_gpu)
@@ -162,7 +165,8 @@ def test_who_gets_a_desk(monkeypatch):
     model.length.output.bias.copy_(-(torch.arange(2 * SPREAD + 1) - SPREAD).abs())
     monkeypatch.setattr(desks, "MOST_PLACES", 4 * 5 * 24 - 1)  # four sentences of five lengths, 1.25 · 16 + 4 places
     for how, gets_one in ((AtOnce(lengths=5), False), (AtOnce(lengths=4), True), (AtOnce(length=9), True)):
-        assert (here.write(model, source, WAYS["mask"](how, LONGEST)) is not None) == gets_one
+        way = WAYS["mask"](how, LONGEST)
+        assert (here.write(model, source, way, way.read) is not None) == gets_one
     before = desks_of(model)
     assert desks_of(model) is before
     forget_recordings(model)

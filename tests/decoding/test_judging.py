@@ -1,20 +1,21 @@
 """A judge reads what was written at once, and chooses."""
 
 import json
+from typing import Any
 
 import pytest
 import torch
 
 from cli.command import status
 from manyheads import ParallelTranslator, Translator, inspect
-from manyheads.decoding import judging
-from manyheads.decoding.at_once import way_of, write_at_once
+from manyheads.decoding import at_once, judging
+from manyheads.decoding.at_once import WAYS, way_of, write_at_once
 from manyheads.decoding.desks import Desks
 from manyheads.decoding.ensemble import ensemble
 from manyheads.decoding.forced import score_ids
 from manyheads.decoding.hypothesis import Hypothesis, length_penalty
-from manyheads.decoding.judging import with_end
-from manyheads.decoding.way import AtOnce
+from manyheads.decoding.judging import Judged, with_end
+from manyheads.decoding.way import AtOnce, Way
 from manyheads.errors import OptionError
 from manyheads.models.parallel import ParallelTransformer
 from manyheads.models.transformer import Transformer
@@ -132,11 +133,30 @@ def test_what_is_judged_at_a_desk_is_what_is_judged_without(writes: str) -> None
     way = way_of(team, AtOnce(iterations=2, lengths=3), 60)
     for sources in ([[4, 5, 6, END]], [[4, END, PADDING], [5, 5, END]], [[6, 4, 5, 6, END]]):
         source = torch.tensor(sources)
-        found = here.write(team, source, way) or here.write(team, source, way)
+        found = here.write(team, source, way, way.read) or here.write(team, source, way, way.read)
         wanted = way.read(way.compute(team, source))
         for mine, other in zip(found or [], wanted, strict=True):
             assert [one.ids for one in mine] == [one.ids for one in other]
             assert [one.score for one in mine] == pytest.approx([one.score for one in other], abs=1e-5)
+
+
+@pytest.mark.parametrize("writes", ["mask", "graph"])
+def test_where_a_judge_has_no_desk_its_writer_has_one(writes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = writer(writes).judged_by(judge())
+    wanted = list(translator.translate(LINES))
+    here, asked = Desks(torch.device("cpu"), record=False), []
+
+    def at_desk(model: Any, source: Any, way: Way, read: Any) -> Any:
+        asked.append(type(way))
+        return None if isinstance(way, Judged) else here.write(model, source, way, read)
+
+    monkeypatch.setattr(at_once, "write_at_desk", at_desk)
+    for _ in range(2):  # what was written first lies where the next is written
+        found = list(translator.translate(LINES))
+        assert [one.text for one in found] == [one.text for one in wanted]
+        assert [one.score for one in found] == pytest.approx([one.score for one in wanted], abs=1e-5)
+    assert asked[:2] == [Judged, WAYS[writes]]
+    assert here.kept
 
 
 def test_a_few_sentences_are_read_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

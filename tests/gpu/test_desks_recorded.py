@@ -9,7 +9,7 @@ from decoding.test_at_once import LONGEST, WORDS, model_that, padded
 from decoding.test_desks import BATCHES, HOWS, same
 from manyheads.decoding.at_once import write_at_once
 from manyheads.decoding.desks import desks_of
-from manyheads.decoding.judging import WriterAndJudge
+from manyheads.decoding.judging import Judged, WriterAndJudge
 from manyheads.decoding.way import AtOnce
 from manyheads.models.config import TransformerConfig
 from manyheads.models.transformer import Transformer
@@ -63,6 +63,23 @@ def test_what_is_judged_is_one_recording(writes):
     torch.manual_seed(7)
     shape = TransformerConfig(width=16, layers=2, heads=2, feedforward=32, norm="pre")
     assert_recorded_is_as_it_is(WriterAndJudge(model, Transformer(shape, WORDS).eval().cuda(), alpha=0.7))
+
+
+@pytest.mark.parametrize("writes", ["mask", "graph"])
+@torch.no_grad()
+def test_where_a_judge_has_no_desk_its_writer_has_one(writes, monkeypatch):
+    model = model_that(writes, places=2.0).float().cuda()
+    shape = TransformerConfig(width=16, layers=2, heads=2, feedforward=32, norm="pre")
+    team = WriterAndJudge(model, Transformer(shape, WORDS).eval().cuda(), alpha=0.7)
+    monkeypatch.setattr(Judged, "rows", 10**6)  # more than there are places
+    for sentences in BATCHES * 3:
+        source = padded(sentences).cuda()
+        same(
+            write_at_once(team, source, AtOnce(iterations=2), LONGEST),
+            without_a_desk(team, source, AtOnce(iterations=2)),
+        )
+    assert not desks_of(team).kept
+    assert any(desk.player.graph is not None for desk in desks_of(model).kept.values())
 
 
 @torch.no_grad()

@@ -11,6 +11,8 @@ computed, the host reads.
 B sentences · S source tokens
 """
 
+from typing import Any
+
 import torch
 from jaxtyping import Int
 from torch import Tensor
@@ -18,7 +20,7 @@ from torch import Tensor
 from manyheads.decoding.desks import write_at_desk
 from manyheads.decoding.hypothesis import Hypothesis
 from manyheads.decoding.in_masks import InMasks
-from manyheads.decoding.judging import Judged, WriterAndJudge
+from manyheads.decoding.judging import Judged, WriterAndJudge, cut
 from manyheads.decoding.seen import Seen, unseen
 from manyheads.decoding.through_a_graph import ThroughAGraph
 from manyheads.decoding.up_to_the_end import UpToTheEnd
@@ -47,5 +49,17 @@ def write_at_once(
     """Of every source its hypotheses, the best first, in the model's own precision. `seen` is shown what happens on the way."""
     way = way_of(model, how, longest)
     with torch.autocast(source.device.type, enabled=False):
-        found = write_at_desk(model, source, way) if seen is unseen else None
-        return way.read(way.compute(model, source, seen=seen)) if found is None else found
+        if seen is not unseen:
+            return way.read(way.compute(model, source, seen=seen))
+        if (found := write_at_desk(model, source, way, way.read)) is not None:
+            return found
+        return way.read(compute(model, source, way))
+
+
+def compute(model: ParallelTransformer | WriterAndJudge, source: Int[Tensor, "B S"], way: Way) -> Any:
+    """Without a desk; but where a judge's candidates were too many for one, they are written at their writer's."""
+    if isinstance(way, Judged) and isinstance(model, WriterAndJudge):
+        written = write_at_desk(model.writer, source, way.inner, cut)
+        if written is not None:
+            return way.judge(model, source, written)
+    return way.compute(model, source)

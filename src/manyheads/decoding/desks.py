@@ -12,13 +12,12 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from manyheads.decoding.hypothesis import Hypothesis
 from manyheads.decoding.judging import WriterAndJudge
 from manyheads.decoding.recorded import Player
 from manyheads.decoding.recordings import Recordings, few_sizes, has_hooks, power_of_two, recordings_of
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Desks", "desks_of", "write_at_desk"]
 
 Writer = ParallelTransformer | WriterAndJudge
+Read = TypeVar("Read")
 
 MOST_DESKS = 64
 MOST_PLACES = 8_192
@@ -87,7 +87,7 @@ class Desks(Recordings[Shape, Desk]):
         self.wider: dict[Shape, int] = {}
         self.refused: set[Shape] = set()
 
-    def write(self, model: Writer, source: Int[Tensor, "B S"], way: "Way") -> list[list[Hypothesis]] | None:
+    def write(self, model: Writer, source: Int[Tensor, "B S"], way: "Way", read: Callable[[Any], Read]) -> Read | None:
         """None where it is better done without. One at a time, until it is read: the desks are everybody's."""
         alike = replace(way, how=replace(way.how, batch=1))  # how many lines are read at a time is no matter
         shape = Shape(few_sizes(len(source)), rounded(source.shape[1], way.longest), alike)
@@ -99,7 +99,7 @@ class Desks(Recordings[Shape, Desk]):
             try:
                 found = self.take(shape).write(lambda ids: way.compute(model, ids, room), source)
                 if (needs := way.needs(found)) <= room:
-                    return way.read(found)
+                    return read(found)
                 self.wider[shape] = rounded(needs, way.longest)
                 self.leave(shape)
                 return None
@@ -139,9 +139,9 @@ def applies(model: Writer, source: Int[Tensor, "B S"]) -> bool:
     return source.is_cuda and plain and not has_hooks(model)
 
 
-def write_at_desk(model: Writer, source: Int[Tensor, "B S"], way: "Way") -> list[list[Hypothesis]] | None:
-    """What `way` writes; None where that is better done without a desk. What inference mode makes could not be written to outside of it, and desks
-    outlive it: they are made without."""
+def write_at_desk(model: Writer, source: Int[Tensor, "B S"], way: "Way", read: Callable[[Any], Read]) -> Read | None:
+    """What is read of what `way` computes, which stays no longer than that; None where it is better done without a desk. What inference mode makes could
+    not be written to outside of it, and desks outlive it: they are made without."""
     if not applies(model, source):
         return None
     with (
@@ -149,4 +149,4 @@ def write_at_desk(model: Writer, source: Int[Tensor, "B S"], way: "Way") -> list
         torch.inference_mode(False),
         torch.no_grad(),
     ):
-        return desks_of(model).write(model, source, way)
+        return desks_of(model).write(model, source, way, read)

@@ -27,7 +27,7 @@ from manyheads.text.tokenizer import END, PADDING
 if TYPE_CHECKING:
     from manyheads.decoding.translator import Translator
 
-__all__ = ["Judged", "WriterAndJudge", "check_judge"]
+__all__ = ["Judged", "WriterAndJudge", "check_judge", "cut"]
 
 HELD = 1_024
 """Places whose logits are held at the same time on a CPU: memory is bounded, and comes from where it was before."""
@@ -80,8 +80,10 @@ class Judged(Way):
     ) -> Any:
         """As the kind does, but for the log-probabilities of those candidates that have one."""
         found = self.inner.compute(model.writer, source, room, seen)
-        words = found.words if room else found.words[:, :, : int(found.lengths.max())]
-        opinion = model.opinion(source, words, found.lengths)
+        return self.judge(model, source, found if room else cut(found))
+
+    def judge(self, model: WriterAndJudge, source: Int[Tensor, "B S"], found: Any) -> Any:
+        opinion = model.opinion(source, found.words, found.lengths)
         own = found.log_probability
         return found._replace(log_probability=torch.where(own.isfinite(), opinion, own))
 
@@ -96,6 +98,12 @@ class Judged(Way):
     def weighed(self, one: Hypothesis) -> Hypothesis:
         """Compared as a search would, by all that the judge has read: the words and the end."""
         return replace(one, score=one.log_probability / length_penalty(len(one.ids) + 1, self.alpha))
+
+
+def cut(found: Any) -> Any:
+    """As wide as the longest candidate, in memory of its own. The host is asked how long that is."""
+    found = type(found)(*map(torch.clone, found))
+    return found._replace(words=found.words[:, :, : int(found.lengths.max())])
 
 
 def with_end(words: Int[Tensor, "B K T"], lengths: Int[Tensor, "B K"]) -> Int[Tensor, "B K T+1"]:
