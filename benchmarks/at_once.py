@@ -3,6 +3,7 @@
     python -m benchmarks.at_once --corpus "Multi30k en→de" --data test.en.gz test.de.gz --token-by-token RUN \\
         --at-once "masks=RUN" "masks, distilled=RUN" "graph=RUN" --json benchmarks/results/at_once_multi30k_h200.json
     python -m benchmarks.at_once --draw benchmarks/results/at_once_*.json
+    python -m benchmarks.at_once --table benchmarks/results/at_once_multi30k_cpu.json benchmarks/results/at_once_multi30k_h200.json
 
 Times are from text to text, cutting into pieces and all, by the same call. Latency is the time of one sentence by itself, the median over rounds of the
 mean over so many sentences of the test set; that of long ones is of the same sentences, joined until they have 30 words or more (tests have few such
@@ -77,13 +78,18 @@ def main() -> None:
     parser.add_argument("--batched", type=int, default=10**9, help="sentences that are translated in batches, for time")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--draw", type=Path, nargs="+", metavar="JSON", help="only draw what was measured")
+    parser.add_argument(
+        "--table", type=Path, nargs=2, metavar="JSON", help="only show what was measured on two machines"
+    )
     options = parser.parse_args()
     for path in options.draw or ():
         draw_results(path)
+    if options.table:
+        print(*table(*options.table), sep="\n")
     if options.data:
         measure_all(options)
-    elif not options.draw:
-        parser.error("nothing to measure, nothing to draw: --data or --draw")
+    elif not (options.draw or options.table):
+        parser.error("nothing to measure, nothing to show: --data, --draw or --table")
 
 
 def measure_all(options: argparse.Namespace) -> None:
@@ -172,7 +178,7 @@ def measure_times(
         "long_latency_ms": lambda system: system.one_by_one(long),
         "sentences_s": lambda system: system(batched, BATCH),
     }
-    before = 2 if systems[0].translator.device.type == "cuda" else 1  # what is recorded is recorded by then
+    before = 4 if systems[0].translator.device.type == "cuda" else 1  # what is recorded is recorded by then
     spent = {name: in_turns(systems, work, options.rounds, before) for name, work in works.items()}
     for n in range(len(systems)):
         yield {
@@ -239,6 +245,25 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
     print(" " * width, *columns, sep="  ")
     for name, row in zip(names, rows, strict=True):
         print(f"{name:<{width}}", *(f"{format(row[key], how):>{len(key)}}" for key, how in columns.items()), sep="  ")
+
+
+def table(*paths: Path) -> list[str]:
+    """Lines of a table: what was found, and how fast it was on each machine. BLEU is the first one's."""
+    measured = [{name_of(row): row for row in json.loads(path.read_text())["rows"]} for path in paths]
+    return [
+        f"| {name} | {row['bleu']:.1f} | {row['repetitions']:.1f} | {' | '.join(times(rows.get(name)) for rows in measured)} |"
+        for name, row in measured[0].items()
+    ]
+
+
+def name_of(row: dict[str, Any]) -> str:
+    return f"{row['system']}, {row['how']}".replace(", from the teacher", "")
+
+
+def times(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "– | –"
+    return f"{row['long_latency_ms']:,.{1 if row['long_latency_ms'] < 20 else 0}f} | {row['sentences_s']:,.0f}"
 
 
 def short(how: str) -> str:

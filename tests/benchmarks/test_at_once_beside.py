@@ -16,6 +16,7 @@ from benchmarks.at_once import (
     ratios,
     repetitions,
     spread,
+    table,
 )
 
 from benchmarks import at_once
@@ -95,3 +96,21 @@ def test_a_row_has_scores_times_and_ratios(tmp_path):
     words = [one.text for one in root.iter() if one.tag.endswith("text")]
     assert "greedy" in words
     assert "2" in words
+
+
+def test_a_table_of_two_machines(tmp_path):
+    def wrote(name, *rows):
+        keys = ("system", "how", "bleu", "repetitions", "long_latency_ms", "sentences_s")
+        (tmp_path / name).write_text(json.dumps({"rows": [dict(zip(keys, row, strict=True)) for row in rows]}))
+        return tmp_path / name
+
+    slow = wrote(
+        "cpu.json",
+        ("graph, from the teacher", "1 pass", 40.25, 0.31, 1234.5, 12.3),
+        ("end", "2 iterations", 3, 0, 7, 8),
+    )
+    fast = wrote("gpu.json", ("graph, from the teacher", "1 pass", 40.9, 0.3, 4.84, 10_167.2))
+    assert table(slow, fast) == [
+        "| graph, 1 pass | 40.2 | 0.3 | 1,234 | 12 | 4.8 | 10,167 |",
+        "| end, 2 iterations | 3.0 | 0.0 | 7.0 | 8 | – | – |",
+    ]
