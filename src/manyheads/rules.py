@@ -108,7 +108,7 @@ def rules_of_rdrop(recipe: "Recipe") -> Iterator[str]:
     if recipe.train.rdrop and not (
         model.dropout or model.attention_dropout or model.feedforward_dropout or model.drop_path
     ):
-        yield f"R-Drop compares two dropouts, got train.rdrop = {recipe.train.rdrop} and no dropout in [model]"
+        yield f"R-Drop compares two dropouts, got train.rdrop = {recipe.train.rdrop} and no dropout in [model] (rdrop = 0 is without)"
 
 
 RULES = {

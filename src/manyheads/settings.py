@@ -149,7 +149,7 @@ class TrainConfig(Section):
         if self.optimizer == "muon" and self.shard:
             yield "Muon needs whole matrices, got optimizer = 'muon' and shard = true"
         if self.simcut and self.rdrop:
-            yield f"a model learns with SimCut or with R-Drop, got simcut = {self.simcut} and rdrop = {self.rdrop}"
+            yield f"a model learns with SimCut or with R-Drop, got simcut = {self.simcut} and rdrop = {self.rdrop} (rdrop = 0 is without)"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from manyheads.decoding.ensemble import ensemble
 from manyheads.decoding.forced import score_ids
 from manyheads.decoding.hypothesis import Hypothesis, length_penalty
 from manyheads.decoding.judging import Judged, with_end
-from manyheads.decoding.way import AtOnce, Way
+from manyheads.decoding.way import AtOnce, Way, copied
 from manyheads.errors import OptionError
 from manyheads.models.parallel import ParallelTransformer
 from manyheads.models.transformer import Transformer
@@ -140,8 +140,10 @@ def test_what_is_judged_at_a_desk_is_what_is_judged_without(writes: str) -> None
             assert [one.score for one in mine] == pytest.approx([one.score for one in other], abs=1e-5)
 
 
-@pytest.mark.parametrize("writes", ["mask", "graph"])
-def test_where_a_judge_has_no_desk_its_writer_has_one(writes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("writes", "several"), [("graph", False), ("graph", True), ("mask", True)])
+def test_where_a_judge_has_no_desk_its_writer_has_one(
+    writes: str, several: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     translator = writer(writes).judged_by(judge())
     wanted = list(translator.translate(LINES))
     here, asked = Desks(torch.device("cpu"), record=False), []
@@ -151,12 +153,32 @@ def test_where_a_judge_has_no_desk_its_writer_has_one(writes: str, monkeypatch: 
         return None if isinstance(way, Judged) else here.write(model, source, way, read)
 
     monkeypatch.setattr(at_once, "write_at_desk", at_desk)
-    for _ in range(2):  # what was written first lies where the next is written
+    monkeypatch.setattr(at_once, "applies", lambda *_: not several)  # an ensemble judges at no desk
+    for _ in range(2):  # the first desk may have too few places
         found = list(translator.translate(LINES))
         assert [one.text for one in found] == [one.text for one in wanted]
         assert [one.score for one in found] == pytest.approx([one.score for one in wanted], abs=1e-5)
     assert asked[:2] == [Judged, WAYS[writes]]
     assert here.kept
+
+
+def test_where_a_desk_is_too_small_for_both_it_is_too_small_for_the_writer(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[type[Way]] = []
+    monkeypatch.setattr(at_once, "write_at_desk", lambda model, source, way, read: asked.append(type(way)))
+    monkeypatch.setattr(at_once, "applies", lambda *_: True)
+    list(writer("mask").judged_by(judge()).translate(LINES))
+    assert set(asked) == {Judged}
+
+
+@torch.no_grad()
+def test_what_is_taken_from_a_desk_stays() -> None:
+    model, here = writer("graph").model, Desks(torch.device("cpu"), record=False)
+    assert isinstance(model, ParallelTransformer)
+    way = way_of(model, AtOnce(lengths=3), 60)
+    first = here.write(model, torch.tensor([[4, 5, 6, END]]), way, copied)
+    before = [x.clone() for x in first]
+    here.write(model, torch.tensor([[6, 6, 4, END]]), way, copied)
+    assert all(map(torch.equal, first, before))
 
 
 def test_a_few_sentences_are_read_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from threading import Barrier, Event
 
 import pytest
 import torch
@@ -135,10 +136,14 @@ def test_what_fails_while_it_is_recorded_is_done_as_it_is():
 @torch.no_grad()
 def test_what_waits_for_the_gpu_cannot_be_recorded_and_the_search_goes_on():
     """A number that is read ends a recording in a way that torch does not clean up by itself."""
-    current, recorded, x = torch.cuda.current_stream(), Recorder(torch.device("cuda"))(), torch.zeros(3, device="cuda")
+    current, recorder, x = torch.cuda.current_stream(), Recorder(torch.device("cuda")), torch.zeros(3, device="cuda")
+    recorded, other = recorder(), recorder()
 
     def reads():
         x.add_(1).sum().item()
+
+    def adds():
+        x.add_(torch.ones(3, device="cuda"))
 
     recorded(reads)
     with pytest.warns(RuntimeWarning, match="could not be recorded"):
@@ -146,22 +151,37 @@ def test_what_waits_for_the_gpu_cannot_be_recorded_and_the_search_goes_on():
     recorded(reads)
     assert torch.cuda.current_stream() == current
     assert x.tolist() == [3, 3, 3]
-    assert (
-        torch.rand(5, device="cuda").unique().numel() > 1
-    )  # a recording that was not ended would hold on to the generator
+    # A recording that is not ended would hold on to the generator, and to the memory that others record into.
+    assert torch.rand(5, device="cuda").unique().numel() > 1
+    for _ in range(3):
+        other(adds)
+    assert other.graph is not None
+    assert x.tolist() == [6, 6, 6]
 
 
 @torch.no_grad()
 def test_what_one_thread_has_warmed_up_another_records():
     """A handle of cuBLAS belongs to a thread, and none can be made while a graph is recorded."""
     recorded, x, out = Recorder(torch.device("cuda"))(), torch.eye(4, device="cuda"), torch.empty(4, 4, device="cuda")
+    others, everyone, ended = 32, Barrier(33), Event()
 
     def multiplies():
         torch.mm(x, x, out=out)
 
+    def keeps_a_handle():  # those of threads that have ended are there for the next
+        torch.cuda.current_blas_handle()
+        everyone.wait()
+        ended.wait()
+
     recorded(multiplies)
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(recorded, multiplies).result()
+    with ThreadPoolExecutor(others + 1) as pool:
+        for _ in range(others):
+            pool.submit(keeps_a_handle)
+        everyone.wait()
+        try:
+            pool.submit(recorded, multiplies).result()
+        finally:
+            ended.set()
     assert recorded.graph is not None
     assert torch.equal(out, x)
 

@@ -31,7 +31,7 @@ def train(
 
     ```
     manyheads train --train pairs.tsv --out runs/first
-    manyheads train small --train train.de train.en --dev dev.de dev.en --out runs/de-en --set train.epochs=20
+    manyheads train small --train train.de train.en --dev dev.de dev.en --out runs/de-en --set train.epochs=100
     manyheads train --from runs/de-en --train manuals.tsv --out runs/manuals
     manyheads train classify/finetune --from runs/minilm --train labelled.tsv --out runs/mood
     ```

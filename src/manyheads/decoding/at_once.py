@@ -17,14 +17,14 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from manyheads.decoding.desks import write_at_desk
+from manyheads.decoding.desks import applies, write_at_desk
 from manyheads.decoding.hypothesis import Hypothesis
 from manyheads.decoding.in_masks import InMasks
-from manyheads.decoding.judging import Judged, WriterAndJudge, cut
+from manyheads.decoding.judging import Judged, WriterAndJudge, narrowed
 from manyheads.decoding.seen import Seen, unseen
 from manyheads.decoding.through_a_graph import ThroughAGraph
 from manyheads.decoding.up_to_the_end import UpToTheEnd
-from manyheads.decoding.way import AtOnce, Way, shape_of
+from manyheads.decoding.way import AtOnce, Way, copied, shape_of
 from manyheads.models.parallel import ParallelTransformer
 
 __all__ = ["WAYS", "way_of", "write_at_once"]
@@ -53,13 +53,18 @@ def write_at_once(
             return way.read(way.compute(model, source, seen=seen))
         if (found := write_at_desk(model, source, way, way.read)) is not None:
             return found
-        return way.read(compute(model, source, way))
+        return way.read(compute_without_desk(model, source, way))
 
 
-def compute(model: ParallelTransformer | WriterAndJudge, source: Int[Tensor, "B S"], way: Way) -> Any:
-    """Without a desk; but where a judge's candidates were too many for one, they are written at their writer's."""
-    if isinstance(way, Judged) and isinstance(model, WriterAndJudge):
-        written = write_at_desk(model.writer, source, way.inner, cut)
+def compute_without_desk(model: ParallelTransformer | WriterAndJudge, source: Int[Tensor, "B S"], way: Way) -> Any:
+    """What is judged may still be written at a desk: a graph's candidates are more to read than its places are to write, and an ensemble judges at none."""
+    if isinstance(model, WriterAndJudge) and isinstance(way, Judged) and has_own_desks(model, source, way):
+        written = write_at_desk(model.writer, source, way.inner, copied)
         if written is not None:
-            return way.judge(model, source, written)
+            return way.judge(model, source, narrowed(written))
     return way.compute(model, source)
+
+
+def has_own_desks(model: WriterAndJudge, source: Int[Tensor, "B S"], way: Judged) -> bool:
+    """Or would a writer's desk be refused for the same reason as that of both?"""
+    return way.inner.rows < way.rows or not applies(model, source)

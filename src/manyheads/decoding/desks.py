@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Int
@@ -21,14 +21,12 @@ from torch import Tensor
 from manyheads.decoding.judging import WriterAndJudge
 from manyheads.decoding.recorded import Player
 from manyheads.decoding.recordings import Recordings, few_sizes, has_hooks, power_of_two, recordings_of
+from manyheads.decoding.way import Way, copied
 from manyheads.models.parallel import ParallelTransformer
 from manyheads.models.transformer import Transformer
 from manyheads.text.tokenizer import END, PADDING
 
-if TYPE_CHECKING:
-    from manyheads.decoding.way import Way
-
-__all__ = ["Desks", "desks_of", "write_at_desk"]
+__all__ = ["Desks", "applies", "desks_of", "write_at_desk"]
 
 Writer = ParallelTransformer | WriterAndJudge
 Read = TypeVar("Read")
@@ -46,7 +44,7 @@ class Shape(NamedTuple):
 
     sentences: int
     source: int
-    way: "Way"
+    way: Way
 
 
 class Desk:
@@ -70,7 +68,7 @@ class Desk:
         """What is computed while it is recorded is scratch; it is copied to where it stays."""
         found = compute(self.source)
         if self.computed is None:  # never while it is recorded: it was done once before
-            self.computed = type(found)(*map(torch.clone, found))
+            self.computed = copied(found)
         for kept, now in zip(self.computed, found, strict=True):
             kept.copy_(now)
 
@@ -87,7 +85,7 @@ class Desks(Recordings[Shape, Desk]):
         self.wider: dict[Shape, int] = {}
         self.refused: set[Shape] = set()
 
-    def write(self, model: Writer, source: Int[Tensor, "B S"], way: "Way", read: Callable[[Any], Read]) -> Read | None:
+    def write(self, model: Writer, source: Int[Tensor, "B S"], way: Way, read: Callable[[Any], Read]) -> Read | None:
         """None where it is better done without. One at a time, until it is read: the desks are everybody's."""
         alike = replace(way, how=replace(way.how, batch=1))  # how many lines are read at a time is no matter
         shape = Shape(few_sizes(len(source)), rounded(source.shape[1], way.longest), alike)
@@ -139,7 +137,7 @@ def applies(model: Writer, source: Int[Tensor, "B S"]) -> bool:
     return source.is_cuda and plain and not has_hooks(model)
 
 
-def write_at_desk(model: Writer, source: Int[Tensor, "B S"], way: "Way", read: Callable[[Any], Read]) -> Read | None:
+def write_at_desk(model: Writer, source: Int[Tensor, "B S"], way: Way, read: Callable[[Any], Read]) -> Read | None:
     """What is read of what `way` computes, which stays no longer than that; None where it is better done without a desk. What inference mode makes could
     not be written to outside of it, and desks outlive it: they are made without."""
     if not applies(model, source):

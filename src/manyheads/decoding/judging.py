@@ -27,7 +27,7 @@ from manyheads.text.tokenizer import END, PADDING
 if TYPE_CHECKING:
     from manyheads.decoding.translator import Translator
 
-__all__ = ["Judged", "WriterAndJudge", "check_judge", "cut"]
+__all__ = ["Judged", "WriterAndJudge", "check_judge", "narrowed"]
 
 HELD = 1_024
 """Places whose logits are held at the same time on a CPU: memory is bounded, and comes from where it was before."""
@@ -69,8 +69,8 @@ class Judged(Way):
 
     @property
     def rows(self) -> int:
-        """That the judge reads."""
-        return self.how.lengths_tried
+        """That are worth what the writer and the judge read: a graph has places for several translations, so that all its candidates are another row."""
+        return self.inner.rows if self.inner.rows > 1 else min(2, self.how.lengths_tried)
 
     def room(self, model: WriterAndJudge, source: int) -> int:
         return self.inner.room(model.writer, source)
@@ -80,7 +80,7 @@ class Judged(Way):
     ) -> Any:
         """As the kind does, but for the log-probabilities of those candidates that have one."""
         found = self.inner.compute(model.writer, source, room, seen)
-        return self.judge(model, source, found if room else cut(found))
+        return self.judge(model, source, found if room else narrowed(found))
 
     def judge(self, model: WriterAndJudge, source: Int[Tensor, "B S"], found: Any) -> Any:
         opinion = model.opinion(source, found.words, found.lengths)
@@ -100,9 +100,8 @@ class Judged(Way):
         return replace(one, score=one.log_probability / length_penalty(len(one.ids) + 1, self.alpha))
 
 
-def cut(found: Any) -> Any:
-    """As wide as the longest candidate, in memory of its own. The host is asked how long that is."""
-    found = type(found)(*map(torch.clone, found))
+def narrowed(found: Any) -> Any:
+    """As wide as the longest candidate, for which the host waits."""
     return found._replace(words=found.words[:, :, : int(found.lengths.max())])
 
 

@@ -71,7 +71,6 @@ class Recorded:
             raise  # done as it is, it would need as much
         except Exception as error:
             self.refused = True
-            give_generators_back(self.stream)
             # Where the recording could not even be ended, what was raised before says why.
             reason = first_line(error.__context__ or error)
             warnings.warn(
@@ -85,27 +84,33 @@ class Recorded:
         """`thread_local`: other threads may go on allocating meanwhile, as those that make batches do."""
         graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self.stream.device)
         with torch.cuda.stream(self.stream):
-            # Every thread has its own, made when it is first asked for, which a recording does not allow. Another may have warmed up.
+            # Every thread has its own handle of cuBLAS, made when it is first needed; a recording does not allow that, and another thread may have warmed up.
             torch.cuda.current_blas_handle()
         try:
-            with (
-                Recorded.one_at_a_time,
-                torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"),
-            ):
-                work()
-        finally:
-            torch.cuda.set_stream(before)  # a recording that cannot be ended does not go back to it
+            try:
+                with (
+                    Recorded.one_at_a_time,
+                    torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"),
+                ):
+                    work()
+            finally:
+                torch.cuda.set_stream(before)  # a recording that cannot be ended does not go back to it
+        except BaseException:
+            give_up(self.stream, self.pool)
+            raise
         return graph
 
 
-def give_generators_back(stream: torch.cuda.Stream) -> None:
-    """A recording that cannot be ended leaves the generators of random numbers believing that it goes on: whoever draws next fails. One that ends
-    tells them."""
+def give_up(stream: torch.cuda.Stream, pool: Any) -> None:
+    """End for the allocator, and for the generators of random numbers, a recording that could not be ended: the first would give nothing from this pool to
+    the next one, and whoever draws from the others would fail. Where it has ended, or the GPU is lost, what was raised before says more."""
+    with suppress(RuntimeError):
+        torch._C._cuda_endAllocateToPool(stream.device.index, pool)
     graph = torch.cuda.CUDAGraph()
-    with suppress(RuntimeError), torch.cuda.stream(stream):  # of a GPU that is lost, what was raised before says more
+    with suppress(RuntimeError), torch.cuda.stream(stream):
         nothing = torch.zeros((), device=stream.device)
         with Recorded.one_at_a_time, torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-            nothing.add_(0)
+            nothing.add_(0)  # generators learn from the end of any recording that none is under way
 
 
 class Recorder:

@@ -20,7 +20,7 @@ from manyheads.sections import between
 from manyheads.settings import RefineConfig
 from manyheads.text.tokenizer import BEGIN, END, PADDING
 
-__all__ = ["AtOnce", "Way", "first_word", "places_for", "ranked", "rows_in", "shape_of"]
+__all__ = ["AtOnce", "Way", "copied", "first_word", "places_for", "ranked", "rows_in", "shape_of"]
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,11 @@ def first_word(model: ParallelTransformer) -> int:
 def shape_of(model: ParallelTransformer) -> ParallelConfig:
     assert isinstance(model.config, ParallelConfig)
     return model.config
+
+
+def copied(computed: Any) -> Any:
+    """In memory of its own."""
+    return type(computed)(*map(torch.clone, computed))
 
 
 def rows_in(computed: tuple[Tensor, ...]) -> Iterator[tuple[Any, ...]]:
