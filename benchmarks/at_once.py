@@ -249,14 +249,14 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
 
 def table(*paths: Path) -> list[str]:
     """Lines of a table: what was found, and how fast it was on each machine. BLEU is the first one's."""
-    measured = [by_name(json.loads(path.read_text())["rows"]) for path in paths]
+    measured = [named(json.loads(path.read_text())["rows"]) for path in paths]
     return [
         f"| {name} | {row['bleu']:.1f} | {row['repetitions']:.1f} | {' | '.join(times(rows.get(name)) for rows in measured)} |"
         for name, row in measured[0].items()
     ]
 
 
-def by_name(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def named(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     found = {name_of(row): row for row in rows}
     if len(found) < len(rows):
         raise ValueError(f"each line of a table has a name of its own, got {', '.join(map(name_of, rows))}")

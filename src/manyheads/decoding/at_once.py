@@ -57,14 +57,11 @@ def write_at_once(
 
 
 def compute_without_desk(model: ParallelTransformer | WriterAndJudge, source: Int[Tensor, "B S"], way: Way) -> Any:
-    """What is judged may still be written at a desk: a graph's candidates are more to read than its places are to write, and an ensemble judges at none."""
-    if isinstance(model, WriterAndJudge) and isinstance(way, Judged) and has_own_desks(model, source, way):
+    """What is judged may still be written at its writer's desk, unless that would be refused for the same reason: a graph's places are fewer without its
+    candidates, and an ensemble judges at none."""
+    if isinstance(way, Judged) and (way.inner.rows < way.rows or not applies(model, source)):
+        assert isinstance(model, WriterAndJudge)
         written = write_at_desk(model.writer, source, way.inner, copied)
         if written is not None:
             return way.judge(model, source, narrowed(written))
     return way.compute(model, source)
-
-
-def has_own_desks(model: WriterAndJudge, source: Int[Tensor, "B S"], way: Judged) -> bool:
-    """Or would a writer's desk be refused for the same reason as that of both?"""
-    return way.inner.rows < way.rows or not applies(model, source)

@@ -87,15 +87,13 @@ class Recorded:
             # Every thread has its own handle of cuBLAS, made when it is first needed; a recording does not allow that, and another thread may have warmed up.
             torch.cuda.current_blas_handle()
         try:
-            try:
-                with (
-                    Recorded.one_at_a_time,
-                    torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"),
-                ):
-                    work()
-            finally:
-                torch.cuda.set_stream(before)  # a recording that cannot be ended does not go back to it
+            with (
+                Recorded.one_at_a_time,
+                torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"),
+            ):
+                work()
         except BaseException:
+            torch.cuda.set_stream(before)  # a recording that cannot be ended does not go back to it
             give_up(self.stream, self.pool)
             raise
         return graph
