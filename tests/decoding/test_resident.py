@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from decoding.untrained import build as build_translator
 from manyheads import Transformer, TransformerConfig
-from manyheads.decoding import rooms
+from manyheads.decoding import recorded, rooms
 from manyheads.decoding.beam import beam_search
 from manyheads.decoding.greedy import decode_one_by_one
 from manyheads.decoding.hypothesis import NOTHING, length_penalty
@@ -419,18 +419,22 @@ def test_threads_take_turns():
     assert [found[n] for n in range(6)] == wanted
 
 
-def test_what_cannot_be_recorded_runs_as_it_is_and_says_so_once():
+class AtOnce(Recorded):
+    """Without a GPU there is no stream to run beside."""
+
+    def run(self, work):
+        work()
+
+
+def test_what_cannot_be_recorded_runs_as_it_is_and_says_so_once(monkeypatch):
     done = []
 
-    class Unrecordable(Recorded):
-        def run(self, work):
-            work()
+    def unrecordable(work, stream, pool):
+        done.append("tried")
+        raise RuntimeError("not permitted when stream is capturing\nand more")
 
-        def record(self, work):
-            done.append("tried")
-            raise RuntimeError("not permitted when stream is capturing\nand more")
-
-    player = Unrecordable(stream=None, pool=None)
+    monkeypatch.setattr(recorded, "record", unrecordable)
+    player = AtOnce(stream=None, pool=None)
     player(partial(done.append, 0))
     with pytest.warns(RuntimeWarning, match=r"CUDA graph \(RuntimeError: not permitted when stream is capturing\)"):
         player(partial(done.append, 1))
@@ -440,15 +444,12 @@ def test_what_cannot_be_recorded_runs_as_it_is_and_says_so_once():
     assert done == [0, "tried", 1, 2]
 
 
-def test_memory_that_is_full_while_it_is_recorded_is_no_reason_to_go_on():
-    class Full(Recorded):
-        def run(self, work):
-            work()
+def test_memory_that_is_full_while_it_is_recorded_is_no_reason_to_go_on(monkeypatch):
+    def full(work, stream, pool):
+        raise torch.OutOfMemoryError("full")
 
-        def record(self, work):
-            raise torch.OutOfMemoryError("full")
-
-    player = Full(stream=None, pool=None)
+    monkeypatch.setattr(recorded, "record", full)
+    player = AtOnce(stream=None, pool=None)
     player(int)
     with pytest.raises(torch.OutOfMemoryError):
         player(int)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from manyheads import Transformer, TransformerConfig
+from manyheads.errors import TrainingError
 from manyheads.machine import Machine
 from manyheads.recipe import TrainConfig
 from manyheads.tasks.consistency import choose_loss
@@ -151,3 +152,23 @@ def test_blocks_are_as_they_were_afterwards():
     with torch.no_grad():
         logits = state.model(*padded[0].to(torch.device("cuda")).inputs)
     assert logits.isfinite().all()
+
+
+def test_an_update_that_cannot_be_recorded_leaves_nothing_behind():
+    """A number that is read ends a recording in a way that torch does not clean up by itself."""
+    from manyheads.training.steps import GraphedSteps
+
+    config = TrainConfig()
+    packed, _ = corpus()
+    loss = choose_loss(config).fused()
+
+    def reads(model, batch):
+        value = loss(model, batch)
+        value.item()
+        return value
+
+    with pytest.raises(TrainingError, match="could not be recorded"):
+        GraphedSteps(state_of(config), config, Machine(torch.device("cuda"), "bf16"), reads, packed[0])
+    assert torch.rand(5, device="cuda").unique().numel() > 1
+    _, losses, _ = run("graphed", packed, config, steps=2)
+    assert losses.isfinite().all()

@@ -9,12 +9,11 @@ place are seen; tensors that were put elsewhere are not, and whoever keeps a rec
 
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
-from threading import Lock
 from typing import Any
 
 import torch
 
+from manyheads.cuda_graph import record
 from manyheads.errors import first_line
 
 __all__ = ["Eager", "Player", "Recorder"]
@@ -35,9 +34,6 @@ class Recorded:
     So work that is done once is never recorded, and nothing is done in vain. The work is handed in at each call and not
     kept: a recording does not keep a model alive. Work that cannot be recorded is done as it is from then on.
     """
-
-    one_at_a_time = Lock()
-    """The process may record one graph at a time."""
 
     def __init__(self, stream: torch.cuda.Stream, pool: Any) -> None:
         self.stream, self.pool = stream, pool
@@ -64,9 +60,8 @@ class Recorded:
             current.wait_stream(self.stream)
 
     def try_to_record(self, work: Work) -> torch.cuda.CUDAGraph | None:
-        """What is recorded does not run meanwhile: after a recording that failed, the work is still to be done."""
         try:
-            return self.record(work)
+            return record(work, self.stream, self.pool)
         except torch.OutOfMemoryError:
             raise  # done as it is, it would need as much
         except Exception as error:
@@ -79,36 +74,6 @@ class Recorded:
                 stacklevel=2,
             )
             return None
-
-    def record(self, work: Work) -> torch.cuda.CUDAGraph:
-        """`thread_local`: other threads may go on allocating meanwhile, as those that make batches do."""
-        graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self.stream.device)
-        with torch.cuda.stream(self.stream):
-            # Every thread has its own handle of cuBLAS, made when it is first needed; a recording does not allow that, and another thread may have warmed up.
-            torch.cuda.current_blas_handle()
-        try:
-            with (
-                Recorded.one_at_a_time,
-                torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"),
-            ):
-                work()
-        except BaseException:
-            torch.cuda.set_stream(before)  # a recording that cannot be ended does not go back to it
-            give_up(self.stream, self.pool)
-            raise
-        return graph
-
-
-def give_up(stream: torch.cuda.Stream, pool: Any) -> None:
-    """End for the allocator, and for the generators of random numbers, a recording that could not be ended: the first would give nothing from this pool to
-    the next one, and whoever draws from the others would fail. Where it has ended, or the GPU is lost, what was raised before says more."""
-    with suppress(RuntimeError):
-        torch._C._cuda_endAllocateToPool(stream.device.index, pool)
-    graph = torch.cuda.CUDAGraph()
-    with suppress(RuntimeError), torch.cuda.stream(stream):
-        nothing = torch.zeros((), device=stream.device)
-        with Recorded.one_at_a_time, torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-            nothing.add_(0)  # generators learn from the end of any recording that none is under way
 
 
 class Recorder:

@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from manyheads.cuda_graph import record
 from manyheads.errors import TrainingError, first_line
 from manyheads.machine import Machine
 from manyheads.models.parts import Embed
@@ -167,17 +168,17 @@ class GraphedSteps:
                 check_gradients(self.state.model)
                 self.state.optimizer.zero_grad(set_to_none=True)
         torch.cuda.current_stream().wait_stream(beside)
-        graph = torch.cuda.CUDAGraph()
+        report: list[Report] = []
         try:
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-                loss = self.learn()
-                norm, skipped = self.advance()
-        except RuntimeError as error:  # the device is left in the middle of a recording: nothing can go on from here
+            graph = record(
+                lambda: report.append((self.learn(), *self.advance())), beside, torch.cuda.graph_pool_handle()
+            )
+        except RuntimeError as error:
             raise TrainingError(
                 f"an update could not be recorded as a CUDA graph: {first_line(error.__context__ or error)}",
                 hint="the same command with --resume --set train.fast=off does without; if memory is short, train.accumulate=2",
             ) from error
-        return graph, (loss, norm, skipped)
+        return graph, report[0]
 
     def learn(self) -> Tensor:
         """Forward and backward, part by part: the mean loss of a token."""

@@ -1,0 +1,49 @@
+"""Record work on a GPU as a CUDA graph, so that one that cannot be recorded leaves nothing behind.
+
+torch ends a recording that fails wherever it can. Where it cannot, because the work waited for the GPU, say, the allocator and the
+generators of random numbers would go on as if it were under way, and whatever the process does next would fail.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Lock
+from typing import Any
+
+import torch
+
+__all__ = ["record"]
+
+ONE_AT_A_TIME = Lock()
+"""The process may record one graph at a time."""
+
+
+def record(work: Callable[[], None], stream: torch.cuda.Stream, pool: Any) -> torch.cuda.CUDAGraph:
+    """`work` is recorded on the stream, with its scratch memory in the pool, and does not run meanwhile: after a recording that failed it is still to be done."""
+    graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream(stream.device)
+    with torch.cuda.stream(stream):
+        # Every thread has its own handle of cuBLAS, made when it is first needed; a recording does not allow that, and another thread may have warmed up.
+        torch.cuda.current_blas_handle()
+    try:
+        with ONE_AT_A_TIME, recording(graph, stream, pool):
+            work()
+    except BaseException:
+        torch.cuda.set_stream(before)  # a recording that cannot be ended does not go back to it
+        give_up(stream, pool)
+        raise
+    return graph
+
+
+def recording(graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream, pool: Any = None) -> torch.cuda.graph:
+    """`thread_local`: other threads may go on allocating meanwhile, as those that make batches do."""
+    return torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local")
+
+
+def give_up(stream: torch.cuda.Stream, pool: Any) -> None:
+    """End for the allocator, and for the generators of random numbers, a recording that could not be ended: the first would give nothing from this pool to
+    the next one, and whoever draws from the others would fail. Where it has ended, or the GPU is lost, what was raised before says more."""
+    with suppress(RuntimeError):
+        torch._C._cuda_endAllocateToPool(stream.device.index, pool)
+    with suppress(RuntimeError), torch.cuda.stream(stream):
+        nothing = torch.zeros((), device=stream.device)
+        with ONE_AT_A_TIME, recording(torch.cuda.CUDAGraph(), stream):
+            nothing.add_(0)  # generators learn from the end of any recording that none is under way
