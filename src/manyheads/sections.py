@@ -67,6 +67,8 @@ def fits(value: Any, hint: Any) -> bool:
         return any(fits(value, arg) for arg in args)
     if origin is Literal:
         return any(value == arg and type(value) is type(arg) for arg in args)
+    if origin is tuple and args[-1] is ...:
+        return isinstance(value, (tuple, list)) and all(fits(one, args[0]) for one in value)
     if origin is tuple:
         return isinstance(value, (tuple, list)) and len(value) == len(args) and all(map(fits, value, args))
     if hint is float:
@@ -90,6 +92,8 @@ def describe(hint: Any) -> str:
         return " or ".join(describe(arg) for arg in args if arg is not types.NoneType)
     if origin is Literal:
         return f"one of {', '.join(map(repr, args))}"
+    if origin is tuple and args[-1] is ...:
+        return f"a list, each {describe(args[0])}"
     if origin is tuple:
         return f"[{', '.join(describe(arg) for arg in args)}]"
     return {int: "a whole number", float: "a number", bool: "true or false", str: "text"}.get(hint, str(hint))

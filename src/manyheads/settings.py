@@ -86,6 +86,9 @@ class TrainConfig(Section):
     simcut           weight α of SimCut: the prediction should stay when words are cut out of the pair; 0 = off
     cut              share of the words that SimCut cuts out, of source and target
     rdrop            weight α of R-Drop: the prediction should stay under another dropout; 0 = off
+    teachers         models that say, beside the pairs, what each token may be: run folders, or bundled models by name; all have the vocabulary
+                     of the first, and so has what is trained
+    taught           share of what is learnt that comes from them; the rest is the true token's
     glance           of a graph, the share of what a first look gets wrong that is shown before the second, which is learnt from; it falls to a fifth of
                      that by the end; 0 = off
     ema              decay of the moving average of the weights, which is then the model; 0 = none
@@ -123,6 +126,8 @@ class TrainConfig(Section):
     simcut: float = between(0, 1_000, default=0.0)
     cut: float = between(0, 0.99, default=0.05)
     rdrop: float = between(0, 1_000, default=0.0)
+    teachers: tuple[str, ...] = ()
+    taught: float = between(0, 1, default=0.5)
     glance: float = between(0, 1, default=0.0)
     ema: float = between(0, 0.999999, default=0.0)
     average: int = between(1, 1_000, default=1)

@@ -1,5 +1,7 @@
 """On a GPU: the loss fused with the product before it against the plain one, in bfloat16, also recorded in a graph."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -36,7 +38,9 @@ def fused(name, x, weight, labels):
 
 def plain(name, x, weight, labels):
     with torch.autocast("cuda", torch.bfloat16):
-        return choose_loss(CONFIGS[name]).judge(torch.nn.functional.linear(x, weight), labels) / len(labels)
+        return choose_loss(CONFIGS[name]).judged(
+            torch.nn.functional.linear(x, weight), SimpleNamespace(labels=labels)
+        ) / len(labels)
 
 
 def with_gradients(loss, name, x, weight, labels):

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 pytest.importorskip("triton")
 
 from manyheads.nn import vocabulary_loss as module
-from manyheads.nn.vocabulary_loss import Terms, tiles, tokens_at_once, vocabulary_loss, vocabulary_loss_applies
+from manyheads.nn.vocabulary_loss import (
+    Hints,
+    Terms,
+    Voice,
+    tiles,
+    tokens_at_once,
+    vocabulary_loss,
+    vocabulary_loss_applies,
+)
 
 pytestmark = pytest.mark.plain
 
@@ -23,11 +31,19 @@ KINDS = {
 }
 
 
-def formula(logits, labels, smoothing, terms):
+def formula(logits, labels, smoothing, terms, hints=None):
     """Of (times, N, W) logits."""
 
     def entropy(one):
-        return F.cross_entropy(one, labels, ignore_index=0, label_smoothing=smoothing, reduction="sum")
+        true = F.cross_entropy(one, labels, ignore_index=0, label_smoothing=smoothing, reduction="sum")
+        return true if hints is None else (1 - hints.share) * true + hints.share * of_teachers(one)
+
+    def of_teachers(one):
+        """−Σ r · log p, where r is the mean of what each finds likely."""
+        said = [voice.states.double() @ voice.weight.double().T for voice in hints.voices]
+        logits = [x if v.bias is None else x + v.bias.double() for x, v in zip(said, hints.voices, strict=True)]
+        r = torch.stack([x.softmax(-1) for x in logits]).mean(0)
+        return -(r * one.log_softmax(-1))[labels != 0].sum()
 
     def divergence(p, q):
         return (F.kl_div(q, p, log_target=True, reduction="none").sum(-1) * (labels != 0)).sum()
@@ -48,10 +64,24 @@ def draw(kind, tokens, words, width=8, size=1.0):
     return x.requires_grad_(), torch.randn(words, width, device=DEVICE, requires_grad=True), labels
 
 
-def exact(x, weight, labels, smoothing, terms):
+def draw_hints(tokens, words, share, teachers, bias=False):
+    """Of teachers of other widths."""
+    sizes = [5 + n for n in range(teachers)]
+    voices = [
+        Voice(
+            torch.randn(tokens, size, device=DEVICE),
+            torch.randn(words, size, device=DEVICE, requires_grad=True),
+            torch.randn(words, device=DEVICE) if bias else None,
+        )
+        for size in sizes
+    ]
+    return Hints(share, voices)
+
+
+def exact(x, weight, labels, smoothing, terms, hints=None):
     """(loss, gradients) in float64."""
     x, weight = (t.detach().double().requires_grad_() for t in (x, weight))
-    loss = formula((x @ weight.T).view(-1, len(labels), len(weight)), labels, smoothing, terms)
+    loss = formula((x @ weight.T).view(-1, len(labels), len(weight)), labels, smoothing, terms, hints)
     return loss.detach(), torch.autograd.grad(loss, (x, weight))
 
 
@@ -81,6 +111,44 @@ def test_loss_and_gradients_are_those_of_the_formulas(kind, tokens, words, smoot
     assert loss.item() == pytest.approx(expected.item(), rel=1e-5, abs=1e-4)
     for ours, theirs in zip(gradients, exact_gradients, strict=True):
         assert_near(ours, 3 * theirs, 1e-5)
+
+
+@settings(max_examples=40)
+@given(
+    st.sampled_from(sorted(KINDS)),
+    st.integers(1, 9),
+    st.integers(2, 90) | st.sampled_from([255, 256, 1024, 1281]),
+    st.sampled_from([0.0, 0.1]),
+    st.sampled_from([0.0, 0.3, 1.0]),
+    st.integers(1, 3),
+    st.booleans(),
+    st.integers(1, 4),
+    st.integers(0, 99),
+)
+def test_of_what_teachers_say_as_much_is_learnt_as_is_wanted(
+    kind, tokens, words, smoothing, share, teachers, bias, parts, seed
+):
+    torch.manual_seed(seed)
+    x, weight, labels = draw(kind, tokens, words)
+    hints = draw_hints(tokens, words, share, teachers, bias)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "LOGITS", -(-(4 * len(x) + module.HINTED * tokens) * (words + 15) // parts))
+        loss = vocabulary_loss(x, weight, labels, smoothing, KINDS[kind], hints=hints)
+        gradients = torch.autograd.grad(loss, (x, weight))
+    expected, exact_gradients = exact(x, weight, labels, smoothing, KINDS[kind], hints)
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-5, abs=1e-4)
+    for ours, theirs in zip(gradients, exact_gradients, strict=True):
+        assert_near(ours, theirs, 1e-5)
+    assert all(voice.weight.grad is None for voice in hints.voices)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hints_of_no_share_change_nothing(kind):
+    x, weight, labels = draw(kind, 7, 60)
+    plain, hinted = (
+        vocabulary_loss(x, weight, labels, 0.1, KINDS[kind], hints=hints) for hints in (None, draw_hints(7, 60, 0.0, 2))
+    )
+    assert torch.equal(plain, hinted)
 
 
 @pytest.mark.parametrize("kind", KINDS)

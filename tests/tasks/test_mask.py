@@ -87,7 +87,7 @@ def test_the_gradient_of_logits_is_exactly_0_where_nothing_is_asked():
         logits.retain_grad()
         chosen = logits.flatten(0, -2)[places]
         torch.testing.assert_close(chosen, model(*batch.inputs))
-        choose_loss(TRAIN).judge(chosen, batch.labels).backward()
+        choose_loss(TRAIN).judged(chosen, batch).backward()
         learnt = logits.grad.flatten(0, -2).abs().sum(-1) > 0
         assert learnt.nonzero()[:, 0].tolist() == places[batch.labels != PADDING].tolist()
         assert int(learnt.sum()) == sum(label > 0 for asked in ASKED for label in asked)

@@ -19,6 +19,7 @@ def train(
     dev: Files = (),
     out: str,
     base: Annotated[str | None, Parameter(name="--from")] = None,
+    teacher: Files = (),
     old_dev: Files = (),
     settings: Settings = (),
     resume: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
@@ -33,6 +34,7 @@ def train(
     manyheads train --train pairs.tsv --out runs/first
     manyheads train small --train train.de train.en --dev dev.de dev.en --out runs/de-en --set train.epochs=100
     manyheads train --from runs/de-en --train manuals.tsv --out runs/manuals
+    manyheads train small --train pairs.tsv --teacher runs/one runs/two runs/three --out runs/student
     manyheads train classify/finetune --from runs/minilm --train labelled.tsv --out runs/mood
     ```
 
@@ -49,6 +51,9 @@ def train(
         Folder of the run: the model, its recipe and tokenizer, checkpoints, log.jsonl, report.html, inspect.html.
     base
         A run folder or a bundled model that is trained further: it keeps its shape and its tokenizer.
+    teacher
+        Run folders or bundled models that say, beside the pairs, what each word may be: one model learns what several know (train.taught says how
+        much). It has their vocabulary.
     old_dev
         What that model was judged by, to see what it forgets (default: what its run folder has of it).
     settings
@@ -63,7 +68,7 @@ def train(
     from manyheads.training.api import train as train_model
 
     trained = train_model(
-        recipe, train=train, dev=dev or None, out=out, base=base, old_dev=old_dev or None,
+        recipe, train=train, dev=dev or None, out=out, base=base, teachers=teacher, old_dev=old_dev or None,
         changes=parse_changes(settings), resume=resume, data_changed=data_changed,
         on_save_error=on_save_error, device=device,
     )  # fmt: skip

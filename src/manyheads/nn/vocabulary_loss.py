@@ -6,13 +6,17 @@ are made of. As the loss is a sum, its gradient may be had before anyone asks: t
 
     loss = Σ c₁·CE(p) + c₂·CE(q) + k₁·KL(p ‖ q) + k₂·KL(q ‖ p)        over tokens that are no padding
 
+What a token should be is its label, smoothed, or in part what teachers say that it may be: the mean of their predictions.
+
 N tokens · D width · W words of the target vocabulary
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -20,13 +24,16 @@ from torch.autograd.function import once_differentiable
 from manyheads.nn.kernels import HAVE_TRITON, kernels
 from manyheads.nn.norms import half_of
 
-__all__ = ["Terms", "vocabulary_loss", "vocabulary_loss_applies"]
+__all__ = ["Hints", "Terms", "Voice", "vocabulary_loss", "vocabulary_loss_applies"]
 
 LOGITS = 1 << 29
 """Bytes of logits at a time. More of them would save little: each share costs one more sum over the gradient of the table."""
 
 HELD = 40
 """Logits that a thread holds in registers: with more, too few programs run at a time."""
+
+HINTED = 16
+"""Bytes that hints take for each logit, while they are made."""
 
 VECTOR = 16
 """Rows of logits are a multiple of it: they are read 16 bytes at a time, and products have whole tiles."""
@@ -42,6 +49,23 @@ class Terms:
     qp: float = 0.0
 
 
+@dataclass(frozen=True, eq=False)
+class Voice:
+    """What one teacher says of the tokens: as here, the states that predict them, and the table that makes logits of these."""
+
+    states: Float[Tensor, "*target E"]
+    weight: Float[Tensor, "W E"]
+    bias: Float[Tensor, " W"] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Hints:
+    """What teachers say, and the share of what is learnt that comes from them. The rest is the label's."""
+
+    share: float
+    voices: Sequence[Voice]
+
+
 def vocabulary_loss_applies(x: Tensor) -> bool:
     return x.is_cuda and HAVE_TRITON and x.dtype != torch.float64
 
@@ -54,26 +78,28 @@ def vocabulary_loss(
     terms: Terms = Terms(),  # noqa: B008
     padding: int = 0,
     bias: Float[Tensor, " W"] | None = None,
+    hints: Hints | None = None,
 ) -> Float[Tensor, ""]:
     """
     x         the states that predict the labels; or those of two predictions, one behind the other
     padding   a label that costs nothing
     bias      of every word, if there are any
+    hints     of teachers, if there are any
 
     Logits are x · weightᵀ + bias in the precision that autocast wants; all that is made of them is computed in float32.
     """
     x = x.to(half_of(x)).reshape(-1, labels.numel(), x.shape[-1])
-    return VocabularyLoss.apply(x, weight, bias, labels.flatten(), smoothing, terms, padding)
+    return VocabularyLoss.apply(x, weight, bias, labels.flatten(), smoothing, terms, padding, hints)
 
 
 class VocabularyLoss(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, x: Float[Tensor, "times N D"], weight: Float[Tensor, "W D"], bias: Float[Tensor, " W"] | None,
-        labels: Int[Tensor, " N"], smoothing: float, terms: Terms, padding: int,
+        labels: Int[Tensor, " N"], smoothing: float, terms: Terms, padding: int, hints: Hints | None,
     ) -> Float[Tensor, ""]:  # fmt: skip
         with torch.autocast(x.device.type, enabled=False):
-            loss, *gradients = judge(x, weight, bias, labels, smoothing, terms, padding)
+            loss, *gradients = judge(x, weight, bias, labels, smoothing, terms, padding, hints)
         ctx.save_for_backward(*gradients)
         return loss
 
@@ -81,18 +107,19 @@ class VocabularyLoss(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Float[Tensor, ""]) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         dx, dw, db = ctx.saved_tensors
-        return dx * gradient, dw * gradient, None if db is None else db * gradient, None, None, None, None
+        return dx * gradient, dw * gradient, None if db is None else db * gradient, None, None, None, None, None
 
 
 def judge(
     x: Float[Tensor, "times N D"], weight: Float[Tensor, "W D"], bias: Float[Tensor, " W"] | None,
-    labels: Int[Tensor, " N"], smoothing: float, terms: Terms, padding: int,
+    labels: Int[Tensor, " N"], smoothing: float, terms: Terms, padding: int, hints: Hints | None,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "times N D"], Float[Tensor, "W D"], Float[Tensor, " W"] | None]:  # fmt: skip
     """(the loss, its gradients by x, by the weight and, if there is one, by the bias)"""
     times, tokens, _ = x.shape
     table = ready(weight, x.dtype)
     biases = None if bias is None else ready(bias, x.dtype)
-    share = tokens_at_once(tokens, times * len(table) * x.element_size())
+    share = tokens_at_once(tokens, len(table) * (times * x.element_size() + (HINTED if hints else 0)))
+    told = Told(hints, len(weight), x.dtype) if hints else None
     room = x.new_empty(times, share, len(table))
     losses = x.new_empty(tokens, dtype=torch.float32)
     dx, dw, db = torch.empty_like(x), None, None if bias is None else torch.zeros_like(bias, dtype=torch.float32)
@@ -101,7 +128,9 @@ def judge(
         parts = list(zip(x[:, some], room[:, : tokens - start], dx[:, some], strict=True))
         for states, logits, _ in parts:
             product(states, table, biases, logits)
-        judge_logits(room, labels[some], losses[some], len(weight), smoothing, terms, padding)
+        judge_logits(
+            room, labels[some], losses[some], len(weight), smoothing, terms, padding, told(some) if told else None
+        )
         for states, gradient, change in parts:
             torch.mm(gradient, table, out=change)
             more = wide_product(gradient.T, states)
@@ -124,14 +153,37 @@ def product(
 
 def judge_logits(
     logits: Float[Tensor, "times N_ room"], labels: Int[Tensor, " N"], losses: Float[Tensor, " N"],
-    words: int, smoothing: float, terms: Terms, padding: int,
+    words: int, smoothing: float, terms: Terms, padding: int, told: tuple[float, Float[Tensor, "N W"]] | None,
 ) -> None:  # fmt: skip
     """The loss of every token; the gradients of the logits take their place."""
     times, twin, room = logits.shape
+    share, hints = told or (0.0, losses)  # without any, nothing is read there
     kernels("vocabulary_loss").judge_rows[(len(labels),)](
-        logits, labels, losses, twin, smoothing, terms.p, terms.q, terms.pq, terms.qp,
-        W=words, ROOM=room, PADDING=padding, TWICE=times == 2, **tiles(words, times),
+        logits, labels, hints, losses, twin, smoothing, share, terms.p, terms.q, terms.pq, terms.qp,
+        W=words, ROOM=room, PADDING=padding, TWICE=times == 2, TAUGHT=told is not None, **tiles(words, times),
     )  # fmt: skip
+
+
+class Told:
+    """What teachers say of some of the tokens: their share in what is learnt, and the mean of their predictions."""
+
+    def __init__(self, hints: Hints, words: int, dtype: torch.dtype) -> None:
+        self.share, self.words = hints.share, words
+        self.voices = [
+            (
+                voice.states.detach().flatten(0, -2).to(dtype),
+                ready(voice.weight.detach(), dtype),
+                None if voice.bias is None else ready(voice.bias.detach(), dtype),
+            )
+            for voice in hints.voices
+        ]
+
+    def __call__(self, some: slice) -> tuple[float, Float[Tensor, "N W"]]:
+        said = (F.linear(states[some], table, bias)[:, : self.words] for states, table, bias in self.voices)
+        first, *others = (logits.softmax(-1, dtype=torch.float32) for logits in said)
+        for other in others:
+            first += other
+        return self.share, first / len(self.voices)
 
 
 def tiles(words: int, times: int) -> dict[str, int]:

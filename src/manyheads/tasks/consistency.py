@@ -6,7 +6,8 @@ should not hang on a word or a unit that happens to be missing.
     R-Drop   ½ · [CE(p) + CE(p′) + α · ½ · (KL(p ‖ p′) + KL(p′ ‖ p))]      p and p′ differ by their dropout
 
 SimCut is that of Gao et al. 2022 (Bi-SimCut): the gradient flows into p as well as into p′, which they found to matter. R-Drop is
-half of what Liang et al. 2021 write: α keeps their meaning, and the loss stays as large as that of one pass.
+half of what Liang et al. 2021 write: α keeps their meaning, and the loss stays as large as that of one pass. Where there are teachers,
+CE also asks for what they say (teachers.py).
 
 Both passes are one, over the batch twice: twice the work and the memory of the plain loss, but no more launches.
 
@@ -15,7 +16,7 @@ W words of the target vocabulary
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -27,11 +28,12 @@ from manyheads.models.parts import Embed
 from manyheads.nn import Layout
 from manyheads.nn.vocabulary_loss import Terms, vocabulary_loss, vocabulary_loss_applies
 from manyheads.recipe import TrainConfig
-from manyheads.tasks.losses import divergence, log_probabilities, smoothed_loss
+from manyheads.tasks.losses import divergence, log_probabilities
 from manyheads.tasks.pairs import Pairs
+from manyheads.tasks.teachers import ALONE, Alone, Cost, States, Teachers
 from manyheads.text.tokenizer import PADDING
 
-__all__ = ["FusedPairLoss", "PairLoss", "choose_loss", "cut_words", "states_of_texts"]
+__all__ = ["OF_PAIRS", "OF_TEXTS", "FusedPairLoss", "PairLoss", "choose_loss", "cut_words"]
 
 Read = Callable[..., Tensor]
 """(model, *inputs) → what a model makes of them: logits, or the states that they are made of"""
@@ -44,53 +46,58 @@ Predict = Callable[..., Tensor]
 class PairLoss:
     """The summed loss of a model on pairs: it predicts, and is judged. Only the judging knows how large a vocabulary is.
 
-    judge               (logits, labels) → summed loss
+    judge               (logits, labels, cost of a prediction) → summed loss
     terms, smoothing    what that is the sum of
+    teachers            who say what else would have been right
     """
 
     predict: Predict
     judge: Callable[..., Tensor]
     terms: Terms
     smoothing: float
+    teachers: Alone | Teachers = ALONE
 
     def __call__(self, model: nn.Module, pairs: Pairs) -> Float[Tensor, ""]:
-        return self.judge(self.predict(model, pairs), pairs.labels)
+        return self.judged(self.predict(model, pairs), pairs)
 
-    def fused(self) -> "FusedPairLoss":
-        return FusedPairLoss(self)
+    def judged(self, logits: Float[Tensor, "*predicted W"], pairs: Pairs) -> Float[Tensor, ""]:
+        return self.judge(logits, pairs.labels, self.teachers.cost(pairs, self.smoothing))
+
+    def fused(self, states: States | None = None) -> "FusedPairLoss":
+        return FusedPairLoss(self, states or OF_PAIRS)
 
 
 @dataclass(frozen=True)
 class FusedPairLoss:
-    """The same, on a GPU in a few kernels: they begin with the states that logits are made of, and never hold a table of all logits.
-
-    read     (model, *inputs) → states
-    biased   the model has a bias for every word
-    """
+    """The same, on a GPU in a few kernels: they begin with the states that logits are made of, and never hold a table of all logits."""
 
     loss: PairLoss
-    read: Read = field(default_factory=lambda: states_of)
-    biased: bool = False
+    states: States
 
     def __call__(self, model: Any, pairs: Pairs) -> Float[Tensor, ""]:
-        states = self.loss.predict(model, pairs, read=self.read)
+        loss, states = self.loss, self.loss.predict(model, pairs, read=self.states.read)
         if vocabulary_loss_applies(states):
-            how = self.loss.smoothing, self.loss.terms, PADDING
-            bias = model.output_bias if self.biased else None
-            return vocabulary_loss(states, model.output_words, pairs.labels, *how, bias)
-        return self.loss.judge(model.logits(states), pairs.labels)
+            how = (
+                loss.smoothing,
+                loss.terms,
+                PADDING,
+                self.states.bias_of(model),
+                loss.teachers.hints(pairs, self.states),
+            )
+            return vocabulary_loss(states, model.output_words, pairs.labels, *how)
+        return loss.judged(model.logits(states), pairs)
 
 
 def choose_loss(config: TrainConfig) -> PairLoss:
     """As the recipe wants it."""
     smoothing = config.smoothing
     if alpha := config.simcut:
-        judge = partial(judge_simcut, smoothing=smoothing, weight=alpha)
+        judge = partial(judge_simcut, weight=alpha)
         return PairLoss(partial(predict_cut, cut=config.cut), judge, Terms(pq=alpha), smoothing)
     if alpha := config.rdrop:
-        judge = partial(judge_rdrop, smoothing=smoothing, weight=alpha)
+        judge = partial(judge_rdrop, weight=alpha)
         return PairLoss(predict_twice, judge, Terms(p=1 / 2, q=1 / 2, pq=alpha / 4, qp=alpha / 4), smoothing)
-    return PairLoss(predict_once, partial(judge_plain, smoothing=smoothing), Terms(), smoothing)
+    return PairLoss(predict_once, judge_plain, Terms(), smoothing)
 
 
 # ── predicting ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -109,6 +116,9 @@ def states_of(
 def states_of_texts(model: Any, *inputs: Any) -> Float[Tensor, "*target D"]:
     """Of a model that reads one side."""
     return model.states(*inputs)
+
+
+OF_PAIRS, OF_TEXTS = States(states_of), States(states_of_texts)
 
 
 def predict_once(model: nn.Module, pairs: Pairs, read: Read = logits_of) -> Float[Tensor, "*target last"]:
@@ -133,28 +143,27 @@ def predict_cut(
 
 
 def judge_plain(
-    logits: Float[Tensor, "*target W"], labels: Int[Tensor, "*target"],
-    *, smoothing: float,
+    logits: Float[Tensor, "*target W"], labels: Int[Tensor, "*target"], cost: Cost
 ) -> Float[Tensor, ""]:  # fmt: skip
-    return smoothed_loss(logits, labels, smoothing)
+    return cost(logits, labels)
 
 
 def judge_simcut(
-    logits: Float[Tensor, "twice *rest W"], labels: Int[Tensor, "*target"],
-    *, smoothing: float, weight: float,
+    logits: Float[Tensor, "twice *rest W"], labels: Int[Tensor, "*target"], cost: Cost,
+    *, weight: float,
 ) -> Float[Tensor, ""]:  # fmt: skip
     whole, with_cuts = logits.chunk(2)
     apart = divergence(log_probabilities(whole), log_probabilities(with_cuts), labels)
-    return smoothed_loss(whole, labels, smoothing) + weight * apart
+    return cost(whole, labels) + weight * apart
 
 
 def judge_rdrop(
-    logits: Float[Tensor, "twice *rest W"], labels: Int[Tensor, "*target"],
-    *, smoothing: float, weight: float,
+    logits: Float[Tensor, "twice *rest W"], labels: Int[Tensor, "*target"], cost: Cost,
+    *, weight: float,
 ) -> Float[Tensor, ""]:  # fmt: skip
     one, other = logits.chunk(2)
     log_p, log_q = log_probabilities(one), log_probabilities(other)
-    both = smoothed_loss(one, labels, smoothing) + smoothed_loss(other, labels, smoothing)
+    both = cost(one, labels) + cost(other, labels)
     apart = divergence(log_p, log_q, labels) + divergence(log_q, log_p, labels)
     return (both + weight * apart / 2) / 2
 

@@ -15,7 +15,7 @@ from manyheads.generation.scoring import TextScore, bits_per_byte
 from manyheads.generation.writer import Writer
 from manyheads.models.language_model import LanguageModel
 from manyheads.recipe import Recipe
-from manyheads.tasks.consistency import FusedPairLoss, choose_loss, states_of_texts
+from manyheads.tasks.consistency import OF_TEXTS, FusedPairLoss, choose_loss
 from manyheads.tasks.lines import TextTask
 from manyheads.tasks.task import Sample, Validation
 from manyheads.tasks.texts import PackedTexts, TextBatch, count_tokens, pack_texts, pad_texts
@@ -57,7 +57,7 @@ class Task(TextTask):
         return self.summed_loss(model, batch)
 
     def fused_loss(self) -> FusedPairLoss:
-        return FusedPairLoss(self.summed_loss, states_of_texts)
+        return self.summed_loss.fused(OF_TEXTS)
 
     def validate(self, model: nn.Module, *, final: bool = False, on: str = "dev", team: Team = ALONE) -> Validation:
         """How surprised it is by texts that it has not seen; and how it would go on with some."""

@@ -13,8 +13,10 @@ from torch import nn
 from manyheads.inspection.moments import Pair as PairIds
 from manyheads.modelfolder import RECIPE, TOKENIZER
 from manyheads.recipe import Recipe
+from manyheads.tasks.consistency import PairLoss
 from manyheads.tasks.pairs import Parts, pad_in_parts
 from manyheads.tasks.task import Say, changed_data
+from manyheads.tasks.teachers import Teachers
 from manyheads.team import ALONE, Team
 from manyheads.text.batches import BatchPlan
 from manyheads.text.bytepairs import BytePairs
@@ -49,6 +51,9 @@ class LineTask:
 
     labelled: ClassVar[bool] = False
     """What is learnt of a text is its label."""
+
+    summed_loss: PairLoss
+    """Of tokens, if these are what is learnt."""
 
     cuts: ClassVar[bool] = False
     """What is too long is cut, and not left out."""
@@ -113,6 +118,11 @@ class LineTask:
     def most_pieces(cls, recipe: Recipe, known: Vocabulary | None) -> int:
         """Pieces of a line that are learnt from. `known`: the vocabulary, unless it is still to be learnt."""
         return recipe.data.max_length
+
+    def learn_from(self, teachers: Sequence[nn.Module], fingerprint: str) -> None:
+        """For tasks whose loss is that of tokens: a recipe for any other names no teachers."""
+        self.summed_loss = replace(self.summed_loss, teachers=Teachers(teachers, self.recipe.train.taught))
+        self.fingerprint = {**self.fingerprint, "teachers": fingerprint}
 
     def files(self) -> dict[str, bytes]:
         return {TOKENIZER: self.vocabulary.dumps().encode()}

@@ -4,6 +4,7 @@ A line of a file is a text. What a batch holds of it stands where pairs have the
 they have their targets.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from manyheads.errors import OptionError
 from manyheads.evaluation.masked import MaskedScore, Prober, figures
 from manyheads.models.masked_model import MaskedModel
 from manyheads.recipe import Recipe
-from manyheads.tasks.consistency import FusedPairLoss, choose_loss, states_of_texts
+from manyheads.tasks.consistency import OF_TEXTS, FusedPairLoss, choose_loss
 from manyheads.tasks.lines import TextTask
 from manyheads.tasks.masked import MaskedBatch, PackedMasked, pack_masked, pad_masked
 from manyheads.tasks.task import Sample, Validation
@@ -95,7 +96,7 @@ class Task(TextTask):
         return self.summed_loss(model, batch)
 
     def fused_loss(self) -> FusedPairLoss:
-        return FusedPairLoss(self.summed_loss, states_of_texts, biased=True)
+        return self.summed_loss.fused(replace(OF_TEXTS, biased=True))
 
     def validate(self, model: nn.Module, *, final: bool = False, on: str = "dev", team: Team = ALONE) -> Validation:
         """How well it knows the hidden words of texts that it has not seen: the same words each time."""

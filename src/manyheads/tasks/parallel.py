@@ -170,7 +170,7 @@ class PlacesLoss:
 
     def __call__(self, model: nn.Module, pairs: Pairs) -> Float[Tensor, ""]:
         logits, log_lengths = model(*self.inputs(pairs))
-        return self.words.judge(logits, pairs.labels) + self.of_lengths(log_lengths, pairs)
+        return self.words.judged(logits, pairs) + self.of_lengths(log_lengths, pairs)
 
     def fused(self, model: Any, pairs: Pairs) -> Float[Tensor, ""]:
         """The same, on a GPU in a few kernels (see FusedPairLoss)."""
@@ -179,7 +179,7 @@ class PlacesLoss:
             how = self.words.smoothing, self.words.terms, PADDING
             words = vocabulary_loss(states, model.output_words, pairs.labels, *how)
         else:
-            words = self.words.judge(model.logits(states), pairs.labels)
+            words = self.words.judged(model.logits(states), pairs)
         return words + self.of_lengths(log_lengths, pairs)
 
     @property

@@ -159,6 +159,10 @@ class Task(Protocol):
         """While this lasts, batches are made on as many cores as are of use: a GPU may want them faster than one can."""
         ...
 
+    def learn_from(self, teachers: Sequence[nn.Module], fingerprint: str) -> None:
+        """From now on also from what these models say, on the device that batches are on."""
+        ...
+
     def loss(self, model: nn.Module, batch: Any) -> Float[Tensor, ""]:
         """The summed loss of a batch."""
         ...

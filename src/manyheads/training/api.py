@@ -1,6 +1,6 @@
 """`manyheads.train`: from files to a model in a folder."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib import import_module
@@ -25,6 +25,7 @@ from manyheads.training.session import Session
 from manyheads.training.show import Show
 from manyheads.training.signals import listen
 from manyheads.training.state import State
+from manyheads.training.teaching import Faculty
 from manyheads.training.tensorboard import tensorboard_listener
 from manyheads.training.tuning import Base, finetune_recipe, is_finetuning, take_over, tuned_recipe
 
@@ -40,6 +41,7 @@ def train(
     train: Paths,
     dev: Paths | None = None,
     base: str | Path | None = None,
+    teachers: Sequence[str | Path] = (),
     old_dev: Paths | None = None,
     out: str | Path,
     changes: Mapping[str, Any] | None = None,
@@ -56,6 +58,7 @@ def train(
     train    one file of pairs, or a source file and a target file; or several of them
     dev      the same, to judge by; without it some training pairs are held out
     base     a run folder or a bundled model to be trained further
+    teachers run folders or bundled models whose predictions are learnt, too (train.taught says how much); the model has their vocabulary
     old_dev  what the base was judged by, to see what is forgotten (by default what its run folder has of it)
     out      the run's folder
     changes  keys of the recipe that differ: {"train.steps": 1000}
@@ -65,7 +68,11 @@ def train(
     """
     lenient = choose("--on-save-error", on_save_error, LENIENT)
     run = Run(Path(out))
-    chosen, origin, why = choose_recipe(recipe, changes or {}, base, train, run if resume else None)
+    changes = dict(changes or {}) | ({"train.teachers": [str(one) for one in teachers]} if teachers else {})
+    chosen, origin, why = choose_recipe(recipe, changes, base, train, run if resume else None)
+    faculty = Faculty.of(chosen, origin)
+    if faculty:
+        chosen = faculty.student(chosen, changes)
     known = origin.held_out() if origin and origin.recipe.task == chosen.task else None
     data = {"train": train, "dev": dev, "old": old_dev or known}
     with gathered() as team, Show(quiet or not team.first) as show, ExitStack() as until_the_end:
@@ -81,7 +88,7 @@ def train(
             show.say(f"{run.root} is finished ({why}, step {finished['step']:,}); nothing to do")
             return Trained(run.root, finished["step"], finished["metrics"], finished["reason"])
         machine = choose_machine(team.device(device), chosen.train.precision)
-        return train_in(run, chosen, origin, data, data_changed, lenient, machine, team, show)
+        return train_in(run, chosen, origin, faculty, data, data_changed, lenient, machine, team, show)
 
 
 def choose_recipe(
@@ -127,6 +134,7 @@ def train_in(
     run: Run,
     recipe: Recipe,
     base: Base | None,
+    faculty: Faculty | None,
     data: Mapping[str, Any],
     changed: bool,
     lenient: bool,
@@ -134,12 +142,17 @@ def train_in(
     team: Team,
     show: Show,
 ) -> Trained:
-    task = team.in_turn(partial(prepare, run, recipe, base, data, changed and team.first, show))
+    known = base or faculty
+    task = team.in_turn(
+        partial(prepare, run, recipe, known.files() if known else {}, data, changed and team.first, show)
+    )
     with enough_memory(), listen() as stop:  # up to here there is nothing to save: a signal just ends it
         torch.manual_seed(recipe.train.seed)
         model = task.build()
         if base:
             take_over(model, base, recipe, task.vocabulary)
+        if faculty:
+            task.learn_from(faculty.models(machine.device), faculty.fingerprint())
         state = State(model, recipe.train, machine.device, team)
         listener = tensorboard_listener(recipe.train.tensorboard, run.tensorboard, show.say)
         log = Log(run.log, show.say, listener) if team.first else Silent()
@@ -163,9 +176,11 @@ def task_of(recipe: Recipe) -> Any:
     return import_module(TASKS[recipe.task].trainer).Task
 
 
-def prepare(run: Run, recipe: Recipe, base: Base | None, data: Mapping[str, Any], changed: bool, show: Show) -> Any:
-    """The task, with its data ready. The folder is then that of this run."""
-    files = {**(base.files() if base else {}), **run.files()}
+def prepare(
+    run: Run, recipe: Recipe, known: Mapping[str, bytes], data: Mapping[str, Any], changed: bool, show: Show
+) -> Any:
+    """The task, with its data ready. The folder is then that of this run. `known` are files of other models that it begins with."""
+    files = {**known, **run.files()}
     task = task_of(recipe).prepare(recipe, run.data, data, files, show.say, changed)
     run.publish_recipe(recipe, task.files())
     run.reopen()

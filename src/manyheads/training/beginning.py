@@ -74,7 +74,8 @@ def check_data(session: Session, changed: bool) -> None:
     if progress.data == now:
         return
     if not changed:
-        raise changed_data(f"other data than at step {progress.step:,}")
+        what = "teachers" if progress.data.get("teachers") != now.get("teachers") else "data"
+        raise changed_data(f"other {what} than at step {progress.step:,}")
     if progress.data.get("train") != now["train"]:
         progress.data_since, progress.first_loss, progress.high = progress.step, None, 0
     progress.data = now
@@ -110,6 +111,8 @@ def introduce(session: Session) -> None:
     session.show.say(
         f"model: {parameters:,} parameters{frozen}, {steps:,} steps ({steps / batches:.1f} epochs) on {where}"
     )
+    if config.teachers:
+        session.show.say(f"teachers: {len(config.teachers)}, {config.taught:.0%} of what is learnt is theirs")
     if warmup < config.warmup:
         session.show.say(f"warm-up: {warmup:,} instead of {config.warmup:,} steps, for so short a run")
     session.log.write(

@@ -24,12 +24,14 @@ from manyheads.text.parallel import DEV
 from manyheads.text.vocabulary import Vocabulary
 
 __all__ = [
+    "PIECES",
     "SETS",
     "Base",
     "comparison",
     "finetune_recipe",
     "freeze",
     "is_finetuning",
+    "is_from_elsewhere",
     "keeps_head",
     "take_over",
     "tuned_recipe",
@@ -60,9 +62,7 @@ class Base:
     def __init__(self, folder: str | Path) -> None:
         self.name, self.place = str(folder), find_model(folder)
         self.model, self.vocabulary, self.recipe = load_by_task(folder)
-        encodes = TASKS[self.recipe.task].model is EncoderConfig
-        if isinstance(self.vocabulary.source, ForeignPieces) and not encodes:
-            # An encoder knows by their lengths where texts end; others by id 0, which is one of these pieces.
+        if is_from_elsewhere(self.vocabulary, self.recipe):
             raise OptionError(
                 f"a model that is trained further was trained here, or is an encoder, got {self.name}, which was imported"
             )
@@ -75,6 +75,11 @@ class Base:
         """What it was judged by, if its run still has it."""
         files = [self.place / "data" / name for name in DEV]
         return [str(file) for file in files] if all(file.is_file() for file in files) else None
+
+
+def is_from_elsewhere(vocabulary: Vocabulary, recipe: Recipe) -> bool:
+    """An encoder knows by their lengths where texts end; others by id 0, which is one of the pieces of a model that was imported."""
+    return isinstance(vocabulary.source, ForeignPieces) and TASKS[recipe.task].model is not EncoderConfig
 
 
 def finetune_recipe(base: Base) -> str:

@@ -1,0 +1,90 @@
+"""Teachers: models that know the task already. Beside the true token, a student learns what they would have said in its place:
+
+    CE(p) becomes (1 − h) · CE(p) + h · (−Σ r · log p)        r the mean of the teachers' predictions, h their share
+
+A true token says one thing; r also says what else would have been right, which is most of what an ensemble knows and its members do not
+(Hinton et al. 2015; token by token of translations, Kim & Rush 2016). A student of several teachers is one model, as fast as one.
+
+W words of the target vocabulary
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from manyheads.nn.vocabulary_loss import Hints, Voice
+from manyheads.tasks.losses import log_probabilities, smoothed_loss
+from manyheads.tasks.pairs import Pairs
+from manyheads.text.tokenizer import PADDING
+
+__all__ = ["ALONE", "Alone", "Cost", "States", "Teachers"]
+
+Cost = Callable[[Tensor, Tensor], Tensor]
+"""(logits, labels) → what it costs to have predicted that, summed"""
+
+
+@dataclass(frozen=True)
+class States:
+    """How to get at the states of a model that its logits are made of.
+
+    read     (model, *inputs) → states
+    biased   the model has a bias for every word
+    """
+
+    read: Callable[..., Tensor]
+    biased: bool = False
+
+    def bias_of(self, model: Any) -> Float[Tensor, " W"] | None:
+        return model.output_bias if self.biased else None
+
+
+class Alone:
+    """Who learns from data alone."""
+
+    models: Sequence[nn.Module] = ()
+
+    def cost(self, pairs: Pairs, smoothing: float) -> Cost:
+        return partial(smoothed_loss, smoothing=smoothing)
+
+    def hints(self, pairs: Pairs, states: States) -> None:
+        return None
+
+
+ALONE = Alone()
+
+
+@dataclass(frozen=True, eq=False)
+class Teachers:
+    """Models, all with the student's vocabulary, and the share of what is learnt that comes from them."""
+
+    models: Sequence[nn.Module]
+    share: float
+
+    @torch.no_grad()
+    def cost(self, pairs: Pairs, smoothing: float) -> Cost:
+        """Of tokens of these pairs."""
+        said = [log_probabilities(model(*pairs.inputs)).exp() for model in self.models]
+        return partial(taught_loss, smoothing=smoothing, said=torch.stack(said).mean(0), share=self.share)
+
+    @torch.no_grad()
+    def hints(self, pairs: Pairs, states: States) -> Hints:
+        """The same, for kernels that begin with states."""
+        models: Sequence[Any] = self.models
+        voices = [
+            Voice(states.read(model, *pairs.inputs), model.output_words, states.bias_of(model)) for model in models
+        ]
+        return Hints(self.share, voices)
+
+
+def taught_loss(
+    logits: Float[Tensor, "*target W"], labels: Int[Tensor, "*target"],
+    *, smoothing: float, said: Float[Tensor, "*target W"], share: float,
+) -> Float[Tensor, ""]:  # fmt: skip
+    by_token = -(said * log_probabilities(logits)).sum(-1)
+    told = by_token.masked_fill(labels == PADDING, 0).sum()
+    return (1 - share) * smoothed_loss(logits, labels, smoothing) + share * told
