@@ -1,7 +1,9 @@
 """Record work on a GPU as a CUDA graph, so that one that cannot be recorded leaves nothing behind.
 
-torch ends a recording that fails wherever it can. Where it cannot, because the work waited for the GPU, say, the allocator and the
-generators of random numbers would go on as if it were under way, and whatever the process does next would fail.
+torch ends a recording that fails wherever it can. Where it cannot, because the work waited for the GPU, say, the allocators and the
+generators of random numbers would go on as if it were under way, and whatever the process does next would fail. One of them cannot be told
+(up to PyTorch 2.11 at least): that of pinned memory, which nothing can be recorded into again from the same pool, and which goes on asking the
+graph whether memory is for it.
 """
 
 from collections.abc import Callable
@@ -16,9 +18,13 @@ __all__ = ["record"]
 ONE_AT_A_TIME = Lock()
 """The process may record one graph at a time."""
 
+ABANDONED: list[torch.cuda.CUDAGraph] = []
+"""Recordings that failed: who is still asked must not be gone."""
+
 
 def record(work: Callable[[], None], stream: torch.cuda.Stream, pool: Any) -> torch.cuda.CUDAGraph:
-    """`work` is recorded on the stream, with its scratch memory in the pool, and does not run meanwhile: after a recording that failed it is still to be done."""
+    """`work` is recorded on the stream, with its scratch memory in the pool, and does not run meanwhile: after a recording that failed it is still to
+    be done, and the next one needs another pool."""
     graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream(stream.device)
     with torch.cuda.stream(stream):
         # Every thread has its own handle of cuBLAS, made when it is first needed; a recording does not allow that, and another thread may have warmed up.
@@ -28,6 +34,7 @@ def record(work: Callable[[], None], stream: torch.cuda.Stream, pool: Any) -> to
             work()
     except BaseException:
         torch.cuda.set_stream(before)  # a recording that cannot be ended does not go back to it
+        ABANDONED.append(graph)
         give_up(stream, pool)
         raise
     return graph
@@ -39,8 +46,8 @@ def recording(graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream, pool: Any 
 
 
 def give_up(stream: torch.cuda.Stream, pool: Any) -> None:
-    """End for the allocator, and for the generators of random numbers, a recording that could not be ended: the first would give nothing from this pool to
-    the next one, and whoever draws from the others would fail. Where it has ended, or the GPU is lost, what was raised before says more."""
+    """End for the GPU's allocator, and for the generators of random numbers, a recording that could not be ended: the first would ask at every turn whether
+    memory is for it, and whoever draws from the others would fail. Where it has ended, or the GPU is lost, what was raised before says more."""
     with suppress(RuntimeError):
         torch._C._cuda_endAllocateToPool(stream.device.index, pool)
     with suppress(RuntimeError), torch.cuda.stream(stream):

@@ -10,6 +10,7 @@ import weakref
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 
 from decoding.untrained import build as build_translator
 from manyheads import Transformer, TransformerConfig
-from manyheads.decoding import recorded, rooms
+from manyheads.decoding import rooms
 from manyheads.decoding.beam import beam_search
 from manyheads.decoding.greedy import decode_one_by_one
 from manyheads.decoding.hypothesis import NOTHING, length_penalty
@@ -426,15 +427,14 @@ class AtOnce(Recorded):
         work()
 
 
-def test_what_cannot_be_recorded_runs_as_it_is_and_says_so_once(monkeypatch):
+def test_what_cannot_be_recorded_runs_as_it_is_and_says_so_once():
     done = []
 
-    def unrecordable(work, stream, pool):
+    def unrecordable(work):
         done.append("tried")
         raise RuntimeError("not permitted when stream is capturing\nand more")
 
-    monkeypatch.setattr(recorded, "record", unrecordable)
-    player = AtOnce(stream=None, pool=None)
+    player = AtOnce(SimpleNamespace(record=unrecordable))
     player(partial(done.append, 0))
     with pytest.warns(RuntimeWarning, match=r"CUDA graph \(RuntimeError: not permitted when stream is capturing\)"):
         player(partial(done.append, 1))
@@ -444,12 +444,11 @@ def test_what_cannot_be_recorded_runs_as_it_is_and_says_so_once(monkeypatch):
     assert done == [0, "tried", 1, 2]
 
 
-def test_memory_that_is_full_while_it_is_recorded_is_no_reason_to_go_on(monkeypatch):
-    def full(work, stream, pool):
+def test_memory_that_is_full_while_it_is_recorded_is_no_reason_to_go_on():
+    def full(work):
         raise torch.OutOfMemoryError("full")
 
-    monkeypatch.setattr(recorded, "record", full)
-    player = AtOnce(stream=None, pool=None)
+    player = AtOnce(SimpleNamespace(record=full))
     player(int)
     with pytest.raises(torch.OutOfMemoryError):
         player(int)

@@ -12,6 +12,7 @@ from manyheads.machine import Machine
 from manyheads.recipe import TrainConfig
 from manyheads.tasks.consistency import choose_loss
 from manyheads.tasks.pairs import Parts, pack_pairs, pad_pairs
+from manyheads.tasks.teachers import ALONE, Teachers
 from manyheads.text.packs import PackPlan
 from manyheads.text.shards import Rows
 
@@ -52,12 +53,20 @@ def state_of(config, dropout=0.0, **options):
     return state
 
 
-def run(kind, batches, config, steps=30, state=None, first=0, **options):
+def teachers():
+    """Of other shapes than the student's, and sure of what they say."""
+    models = [state_of(TrainConfig(), width=32 * n, layers=1).model.eval().requires_grad_(False) for n in (1, 3)]
+    for model in models:
+        model.output_words.mul_(4)
+    return Teachers(models, 0.6)
+
+
+def run(kind, batches, config, steps=30, state=None, first=0, taught=ALONE, **options):
     from manyheads.training.steps import EagerSteps, GraphedSteps
 
     state = state or state_of(config, **options)
     machine = Machine(torch.device("cuda"), "bf16")
-    loss = choose_loss(config)
+    loss = replace(choose_loss(config), teachers=taught)
     learn = (
         EagerSteps(state, config, machine, loss)
         if kind == "eager"
@@ -89,6 +98,17 @@ def test_the_recorded_update_learns_the_same(changes, options):
     for one, other in zip(fast.model.parameters(), plain.model.parameters(), strict=True):
         if one.ndim > 1:  # the keys' bias changes nothing: its gradient is rounding alone, which Adam makes large
             assert (one - other).norm() <= 0.1 * other.norm()
+
+
+@pytest.mark.parametrize("changes", [{}, {"rdrop": 2.0, "accumulate": 2}])
+def test_what_teachers_say_is_recorded_along_with_the_update(changes):
+    config = TrainConfig(**changes)
+    packed, padded = corpus(parts=config.accumulate)
+    _, losses, _ = run("graphed", packed, config, taught=teachers())
+    _, others, _ = run("eager", padded, config, taught=teachers())
+    _, untaught, _ = run("eager", padded, config)
+    torch.testing.assert_close(losses, others, rtol=0.02, atol=0.02)
+    assert (losses - untaught).abs().min() > 0.1
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])

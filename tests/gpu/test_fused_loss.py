@@ -93,7 +93,7 @@ def test_more_than_two_thousand_million_logits():
     logits = torch.zeros(1, tokens, words, device="cuda", dtype=torch.bfloat16)
     labels = torch.ones(tokens, device="cuda", dtype=torch.long)
     losses = torch.empty(tokens, device="cuda")
-    module.judge_logits(logits, labels, losses, words, 0.0, module.Terms(), 0)
+    module.judge_logits(logits, labels, losses, words, 0.0, module.Terms(), 0, None)
     torch.testing.assert_close(losses, torch.full_like(losses, words).log())
     torch.testing.assert_close(
         logits[0, -1, :2].float().cpu(), torch.tensor([1 / words, 1 / words - 1]), rtol=1e-2, atol=0

@@ -9,7 +9,6 @@ place are seen; tensors that were put elsewhere are not, and whoever keeps a rec
 
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
@@ -35,8 +34,8 @@ class Recorded:
     kept: a recording does not keep a model alive. Work that cannot be recorded is done as it is from then on.
     """
 
-    def __init__(self, stream: torch.cuda.Stream, pool: Any) -> None:
-        self.stream, self.pool = stream, pool
+    def __init__(self, recorder: "Recorder") -> None:
+        self.recorder = recorder
         self.graph: torch.cuda.CUDAGraph | None = None
         self.warm = self.refused = False
 
@@ -51,17 +50,18 @@ class Recorded:
 
     def run(self, work: Work) -> None:
         """On the stream that records, after what was launched before and before what is launched next."""
-        current = torch.cuda.current_stream(self.stream.device)
-        self.stream.wait_stream(current)
+        stream = self.recorder.stream
+        current = torch.cuda.current_stream(stream.device)
+        stream.wait_stream(current)
         try:
-            with torch.cuda.stream(self.stream):
+            with torch.cuda.stream(stream):
                 work()
         finally:
-            current.wait_stream(self.stream)
+            current.wait_stream(stream)
 
     def try_to_record(self, work: Work) -> torch.cuda.CUDAGraph | None:
         try:
-            return record(work, self.stream, self.pool)
+            return self.recorder.record(work)
         except torch.OutOfMemoryError:
             raise  # done as it is, it would need as much
         except Exception as error:
@@ -85,7 +85,14 @@ class Recorder:
             self.stream, self.pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
 
     def __call__(self) -> Recorded:
-        return Recorded(self.stream, self.pool)
+        return Recorded(self)
+
+    def record(self, work: Work) -> torch.cuda.CUDAGraph:
+        try:
+            return record(work, self.stream, self.pool)
+        except BaseException:
+            self.pool = torch.cuda.graph_pool_handle()
+            raise
 
 
 Player = Eager | Recorded
