@@ -30,6 +30,11 @@ class Machine:
             return nullcontext()
         return torch.autocast(self.device.type, torch.bfloat16)
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """What matrices are multiplied in, and so what weights may be held in that nothing is learnt about."""
+        return DTYPES[self.precision]
+
     def __str__(self) -> str:
         if self.device.type == "cuda":
             return f"{torch.cuda.get_device_name(self.device)}, {self.precision}"

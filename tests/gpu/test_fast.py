@@ -58,6 +58,7 @@ def teachers():
     models = [state_of(TrainConfig(), width=32 * n, layers=1).model.eval().requires_grad_(False) for n in (1, 3)]
     for model in models:
         model.output_words.mul_(4)
+        model.bfloat16()
     return Teachers(models, 0.6)
 
 

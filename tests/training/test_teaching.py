@@ -72,7 +72,9 @@ def test_what_they_say_is_learnt(data, teachers, tmp_path):
     assert apart[2] < 0.5 * apart[0]
 
 
-@pytest.mark.parametrize("way", [{}, {"train.rdrop": 3.0, "model.dropout": 0.2}, {"train.accumulate": 2}])
+@pytest.mark.parametrize(
+    "way", [{}, {"train.rdrop": 3.0, "model.dropout": 0.2}, {"train.accumulate": 2}, {"train.precision": "bf16"}]
+)
 def test_going_on_it_is_the_same_run(data, teachers, tmp_path, way):
     changes = STUDENT | way | {"train.schedule": "inverse-sqrt", "train.warmup": 1}
     train("tiny", **data, teachers=teachers, out=tmp_path / "whole", changes=changes)

@@ -60,7 +60,7 @@ ALONE = Alone()
 
 @dataclass(frozen=True, eq=False)
 class Teachers:
-    """Models, all with the student's vocabulary, and the share of what is learnt that comes from them."""
+    """Models, all with the student's vocabulary, and the share of what is learnt that comes from them. Each is asked in the precision that it has."""
 
     models: Sequence[nn.Module]
     share: float
@@ -68,17 +68,23 @@ class Teachers:
     @torch.no_grad()
     def cost(self, pairs: Pairs, smoothing: float) -> Cost:
         """Of tokens of these pairs."""
-        said = [log_probabilities(model(*pairs.inputs)).exp() for model in self.models]
+        with as_they_are(pairs):
+            said = [log_probabilities(model(*pairs.inputs)).exp() for model in self.models]
         return partial(taught_loss, smoothing=smoothing, said=torch.stack(said).mean(0), share=self.share)
 
     @torch.no_grad()
     def hints(self, pairs: Pairs, states: States) -> Hints:
         """The same, for kernels that begin with states."""
         models: Sequence[Any] = self.models
-        voices = [
-            Voice(states.read(model, *pairs.inputs), model.output_words, states.bias_of(model)) for model in models
-        ]
+        with as_they_are(pairs):
+            said = [states.read(model, *pairs.inputs) for model in models]
+        voices = [Voice(x, model.output_words, states.bias_of(model)) for x, model in zip(said, models, strict=True)]
         return Hints(self.share, voices)
+
+
+def as_they_are(pairs: Pairs) -> torch.autocast:
+    """While this lasts, nothing is cast."""
+    return torch.autocast(pairs.labels.device.type, enabled=False)
 
 
 def taught_loss(

@@ -152,7 +152,7 @@ def train_in(
         if base:
             take_over(model, base, recipe, task.vocabulary)
         if faculty:
-            task.learn_from(faculty.models(machine.device), faculty.fingerprint())
+            task.learn_from(faculty.models(machine), faculty.fingerprint())
         state = State(model, recipe.train, machine.device, team)
         listener = tensorboard_listener(recipe.train.tensorboard, run.tensorboard, show.say)
         log = Log(run.log, show.say, listener) if team.first else Silent()

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-import torch
 from torch import nn
 
 from manyheads.errors import OptionError
+from manyheads.machine import Machine
 from manyheads.modelfolder import MODEL, TOKENIZER, find_model, load_by_task, load_description
 from manyheads.recipe import Recipe, change_recipe
 from manyheads.rules import RULES
@@ -71,9 +71,9 @@ class Faculty:
         """What a student takes over from the beginning."""
         return {TOKENIZER: self.vocabulary.dumps().encode()}
 
-    def models(self, device: torch.device) -> list[nn.Module]:
-        """With their weights; nothing is learnt about these."""
-        return [load_by_task(name)[0].requires_grad_(False).to(device) for name in self.names]
+    def models(self, machine: Machine) -> list[nn.Module]:
+        """With their weights, rounded once: nothing is learnt about these, and to cast them in every step would take longer than to use them."""
+        return [load_by_task(name)[0].requires_grad_(False).to(machine.device, machine.dtype) for name in self.names]
 
     def fingerprint(self) -> str:
         """Of their weights: who is resumed has the same teachers."""
