@@ -2,12 +2,13 @@
 
     python -m benchmarks.time_to_quality --data FOLDER --recipe30 NAME --recipe300 NAME --json FILE
     python -m benchmarks.time_to_quality --data FOLDER --parallel 3            three seeds at a time: seconds are upper bounds
+    python -m benchmarks.time_to_quality --data FOLDER --budgets 300 --teachers 3        a student of three that are trained first, in the same time
     python -m benchmarks.time_to_quality --seeds --earlier A.json B.json --json FILE    what several calls have found, in one file
     python -m benchmarks.time_to_quality --device cpu --quick                  every line of it, with no meaning
 
 FOLDER holds Multi30k (train.en.gz, train.de.gz, val.…, test_2016_flickr.…), which is not bundled. Each run is `manyheads train`, then
 `manyheads evaluate` on test_2016_flickr with beam 5. The seconds are those of the training loop, as the run itself counts them:
-reading the data, compiling and scoring are not among them; compiling is given apart.
+reading the data, compiling and scoring are not among them; compiling is given apart. Those of teachers are added to their student's.
 """
 
 import argparse
@@ -41,35 +42,56 @@ def few_pairs(place: Path) -> Case:
     return Case("tiny", *([str(place)] for _ in range(3)))
 
 
-def commands(case: Case, recipe: str, changes: Sequence[str], seed: int, device: str, out: Path) -> list[list[str]]:
-    """To train, and to evaluate."""
+def to_train(case: Case, recipe: str, changes: Sequence[str], seed: int, device: str, out: Path) -> list[str]:
     settings = [word for change in (f"train.seed={seed}", *changes) for word in ("--set", change)]
-    place = ["--device", device]
-    return [
-        ["train", recipe, "--train", *case.train, "--dev", *case.dev, "--out", str(out), *settings, *place],
-        ["evaluate", str(out), "--data", *case.test, "--beam", "5", "--json", *place],
-    ]
+    files = ["--train", *case.train, "--dev", *case.dev, "--out", str(out)]
+    return ["train", recipe, *files, *settings, "--device", device]
+
+
+def to_evaluate(case: Case, device: str, out: Path) -> list[str]:
+    return ["evaluate", str(out), "--data", *case.test, "--beam", "5", "--json", "--device", device]
+
+
+def trainings(
+    case: Case, recipe: str, changes: Sequence[str], seed: int, options: argparse.Namespace, out: Path
+) -> dict[Path, list[str]]:
+    """By folder, how to train what is in it: teachers, each with a seed of its own, and at last what learns from them."""
+    places = [out.with_name(f"{out.name}-teacher{n}") for n in range(1, options.teachers + 1)]
+    how = {
+        place: to_train(case, options.teacher_recipe, options.teacher_set, 100 * seed + n, options.device, place)
+        for n, place in enumerate(places, 1)
+    }
+    taught = ["--teacher", *map(str, places)] if places else []
+    return {**how, out: [*to_train(case, recipe, changes, seed, options.device, out), *taught]}
 
 
 def run(case: Case, budget: int, recipe: str, changes: Sequence[str], seed: int, options: argparse.Namespace) -> Row:
     """One row: a run that fails is a row, too."""
     out = options.runs / f"{budget}s-seed{seed}"
-    shutil.rmtree(out, ignore_errors=True)
-    train, evaluate = commands(case, recipe, changes, seed, options.device, out)
+    train, evaluate = trainings(case, recipe, changes, seed, options, out), to_evaluate(case, options.device, out)
     known = {
-        "system": "manyheads", "seed": seed, "budget_s": budget, "recipe": recipe, "parallel": options.parallel,
-        "commands": [shlex.join(["manyheads", *words]) for words in (train, evaluate)],
+        "system": "manyheads", "seed": seed, "budget_s": budget, "recipe": recipe, "teachers": options.teachers, "parallel": options.parallel,
+        "commands": [shlex.join(["manyheads", *words]) for words in (*train.values(), evaluate)],
     }  # fmt: skip
     try:
-        manyheads(train)
-        test = json.loads(manyheads(evaluate))
-        summary = json.loads((out / "summary.json").read_text())
+        summaries = [trained(words, place) for place, words in train.items()]
+        row = {**known, **figures(together(summaries), json.loads(manyheads(evaluate)), budget)}
     except (subprocess.CalledProcessError, OSError, ValueError) as error:
         row = {**known, "fault": fault_of(error)}
-    else:
-        row = {**known, **figures(summary, test, budget)}
     print(line(row), flush=True)
     return row
+
+
+def trained(words: Sequence[str], place: Path) -> Row:
+    shutil.rmtree(place, ignore_errors=True)
+    manyheads(words)
+    return json.loads((place / "summary.json").read_text())
+
+
+def together(summaries: Sequence[Row]) -> Row:
+    """That of the last; the time is that of all."""
+    spent = {key: round(sum(one.get(key, 0.0) for one in summaries), 1) for key in ("seconds", "compile_seconds")}
+    return {**summaries[-1], **spent}
 
 
 def figures(summary: Row, test: Row, budget: int) -> Row:
@@ -134,6 +156,11 @@ def parse() -> argparse.Namespace:
     for budget in BUDGETS:
         parser.add_argument(f"--recipe{budget}", default="multi30k")
         parser.add_argument(f"--set{budget}", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument(
+        "--teachers", type=int, default=0, help="models that are trained first, for what is measured to learn from"
+    )
+    parser.add_argument("--teacher-recipe", default="small")
+    parser.add_argument("--teacher-set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--earlier", nargs="*", type=Path, default=[], help="files of earlier runs, to be counted too")
     parser.add_argument("--parallel", type=int, default=1, help="runs at a time")
     parser.add_argument("--device", default="auto")
@@ -142,8 +169,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="six steps on a few bundled pairs")
     options = parser.parse_args()
     if options.quick:
-        options.recipe30 = options.recipe300 = "tiny"
-        options.set30 = options.set300 = QUICK
+        options.recipe30 = options.recipe300 = options.teacher_recipe = "tiny"
+        options.set30 = options.set300 = options.teacher_set = QUICK
         options.seeds = options.seeds[:2]
     return options
 

@@ -2,6 +2,7 @@
 
 import math
 import xml.etree.ElementTree as ET
+from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
@@ -146,13 +147,31 @@ def test_means_say_what_failed_and_what_was_late():
     assert late["bleu_within_budget"] is None
 
 
+CASE = Case("small", ["a.en", "a.de"], ["b.en", "b.de"], ["c.en", "c.de"])
+
+
+def trainings(teachers):
+    options = Namespace(teachers=teachers, teacher_recipe="small", teacher_set=["train.epochs=9"], device="cuda")
+    how = time_to_quality.trainings(CASE, "fast", ["model.dropout=0.2"], 3, options, Path("runs/x"))
+    return {str(place): " ".join(words) for place, words in how.items()}
+
+
 def test_commands_train_with_a_seed_and_evaluate_with_beam_5():
-    case = Case("small", ["a.en", "a.de"], ["b.en", "b.de"], ["c.en", "c.de"])
-    train, evaluate = time_to_quality.commands(case, "fast", ["model.dropout=0.2"], 3, "cuda", Path("runs/x"))
-    assert " ".join(train) == (
-        "train fast --train a.en a.de --dev b.en b.de --out runs/x --set train.seed=3 --set model.dropout=0.2 --device cuda"
-    )
+    files = "--train a.en a.de --dev b.en b.de --out"
+    student = f"train fast {files} runs/x --set train.seed=3 --set model.dropout=0.2 --device cuda"
+    assert trainings(0) == {"runs/x": student}
+    assert trainings(2) == {
+        "runs/x-teacher1": f"train small {files} runs/x-teacher1 --set train.seed=301 --set train.epochs=9 --device cuda",
+        "runs/x-teacher2": f"train small {files} runs/x-teacher2 --set train.seed=302 --set train.epochs=9 --device cuda",
+        "runs/x": f"{student} --teacher runs/x-teacher1 runs/x-teacher2",
+    }
+    evaluate = time_to_quality.to_evaluate(CASE, "cuda", Path("runs/x"))
     assert " ".join(evaluate) == "evaluate runs/x --data c.en c.de --beam 5 --json --device cuda"
+
+
+def test_the_time_of_teachers_is_their_students():
+    teacher = {**SUMMARY, "seconds": 10.0, "compile_seconds": 1.0, "step": 5}
+    assert time_to_quality.together([teacher, SUMMARY]) == {**SUMMARY, "seconds": 39.4, "compile_seconds": 42.2}
 
 
 # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -113,7 +113,7 @@ def test_what_does_not_go_together_is_refused_before_anything_is_made(data, teac
         (
             {"teachers": teachers},
             {"data.vocabulary": 500},
-            "has the vocabulary of its teachers, got --set data.vocabulary=500",
+            "has the vocabulary of its teachers, with data.vocabulary = 300, got --set data.vocabulary=500",
         ),
         ({"teachers": [two_sided]}, {}, "model.tie = 'all' is for one vocabulary on both sides"),
         ({"teachers": [few]}, {}, "the teacher .*few: learned positions must reach"),

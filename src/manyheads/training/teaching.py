@@ -52,19 +52,19 @@ class Faculty:
         return cls(names, vocabularies[0], recipes)
 
     def student(self, recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
-        """With the teachers' pieces, whatever the recipe says of them."""
-        for key in PIECES:
-            if key in changes:
-                raise OptionError(f"a student has the vocabulary of its teachers, got --set {key}={changes[key]}")
+        """With the teachers' pieces, whatever the recipe says of them; who asks for others is refused."""
+        tables, theirs = recipe.as_tables(), self.recipes[0].as_tables()["data"]
+        pieces = {key: theirs.get(key.removeprefix("data.")) for key in PIECES}
+        for key in pieces.keys() & changes.keys():
+            if changes[key] != pieces[key]:
+                raise OptionError(
+                    f"a student has the vocabulary of its teachers, with {key} = {pieces[key]!r}, got --set {key}={changes[key]}"
+                )
         if recipe.task == "translate" and recipe.transformer.tie == "all" and not self.vocabulary.joint:
             raise OptionError(
                 f"model.tie = 'all' is for one vocabulary on both sides, got teachers with one for each: {self.names[0]}",
                 hint="--set model.tie=target",
             )
-        theirs = self.recipes[0].as_tables()["data"]
-        tables = recipe.as_tables()
-        tables["data"] = {key: value for key, value in tables["data"].items() if f"data.{key}" not in PIECES}
-        pieces = {key: theirs[key.partition(".")[2]] for key in PIECES if key.partition(".")[2] in theirs}
         return change_recipe(tables, pieces, "the student")
 
     def files(self) -> dict[str, bytes]:
