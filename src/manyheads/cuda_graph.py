@@ -19,24 +19,31 @@ ONE_AT_A_TIME = Lock()
 """The process may record one graph at a time."""
 
 ABANDONED: list[torch.cuda.CUDAGraph] = []
-"""Recordings that failed: who is still asked must not be gone."""
+"""Recordings that could not be ended: who is still asked must not be gone."""
 
 
 def record(work: Callable[[], None], stream: torch.cuda.Stream, pool: Any) -> torch.cuda.CUDAGraph:
-    """`work` is recorded on the stream, with its scratch memory in the pool, and does not run meanwhile: after a recording that failed it is still to
-    be done, and the next one needs another pool."""
+    """`work` is recorded on the stream, with its scratch memory in the pool, and does not run meanwhile. If it fails, its error is raised; it is then still
+    to be done, and the next recording needs another pool."""
     graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream(stream.device)
     with torch.cuda.stream(stream):
         # Every thread has its own handle of cuBLAS, made when it is first needed; a recording does not allow that, and another thread may have warmed up.
         torch.cuda.current_blas_handle()
+    failed: BaseException | None = None
     try:
         with ONE_AT_A_TIME, recording(graph, stream, pool):
-            work()
-    except BaseException:
-        torch.cuda.set_stream(before)  # a recording that cannot be ended does not go back to it
+            try:
+                work()
+            except BaseException as error:  # first the recording is to be ended
+                failed = error
+    except BaseException as error:  # which it could not be
+        torch.cuda.set_stream(before)
         ABANDONED.append(graph)
         give_up(stream, pool)
-        raise
+        raise failed or error from None
+    if failed:
+        graph.reset()  # gives its memory back
+        raise failed
     return graph
 
 

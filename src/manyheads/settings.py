@@ -23,6 +23,7 @@ __all__ = [
     "TrainConfig",
 ]
 
+HALF = 0.5
 TokenizerKind = Literal["bpe", "characters", "symbols"]
 
 
@@ -86,8 +87,8 @@ class TrainConfig(Section):
     simcut           weight α of SimCut: the prediction should stay when words are cut out of the pair; 0 = off
     cut              share of the words that SimCut cuts out, of source and target
     rdrop            weight α of R-Drop: the prediction should stay under another dropout; 0 = off
-    teachers         models that say, beside the pairs, what each token may be: run folders, or bundled models by name; all have the vocabulary
-                     of the first, and so has what is trained
+    teachers         models that say, beside the pairs, what each token may be: run folders, as seen from where the command runs, or bundled
+                     models by name; all have the vocabulary of the first, and so has what is trained
     taught           share of what is learnt that comes from them; the rest is the true token's
     glance           of a graph, the share of what a first look gets wrong that is shown before the second, which is learnt from; it falls to a fifth of
                      that by the end; 0 = off
@@ -127,7 +128,7 @@ class TrainConfig(Section):
     cut: float = between(0, 0.99, default=0.05)
     rdrop: float = between(0, 1_000, default=0.0)
     teachers: tuple[str, ...] = ()
-    taught: float = between(0, 1, default=0.5)
+    taught: float = between(0, 1, default=HALF)
     glance: float = between(0, 1, default=0.0)
     ema: float = between(0, 0.999999, default=0.0)
     average: int = between(1, 1_000, default=1)
@@ -153,6 +154,14 @@ class TrainConfig(Section):
             yield f"the model is the moving average or the mean of checkpoints, got ema = {self.ema} and average = {self.average}"
         if self.optimizer == "muon" and self.shard:
             yield "Muon needs whole matrices, got optimizer = 'muon' and shard = true"
+        if self.teachers and not all(self.teachers):
+            yield "teachers are named, got one without a name"
+        if len(set(self.teachers)) < len(self.teachers):
+            yield f"each teacher is asked once, got teachers = {list(self.teachers)}"
+        if self.teachers and not self.taught:
+            yield f"teachers have a share in what is learnt, got taught = {self.taught:g} (teachers = [] is without)"
+        if not self.teachers and self.taught != HALF:
+            yield f"taught is the share of teachers, got taught = {self.taught:g} and no teachers"
         if self.simcut and self.rdrop:
             yield f"a model learns with SimCut or with R-Drop, got simcut = {self.simcut} and rdrop = {self.rdrop} (rdrop = 0 is without)"
 

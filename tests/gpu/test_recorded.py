@@ -134,6 +134,20 @@ def test_what_fails_while_it_is_recorded_is_done_as_it_is():
 
 
 @torch.no_grad()
+def test_a_recording_that_failed_keeps_no_memory():
+    def fails():
+        torch.empty(1 << 26, device="cuda")
+        raise ValueError("not now")
+
+    torch.cuda.empty_cache()
+    before, recorder = torch.cuda.memory_reserved(), Recorder(torch.device("cuda"))
+    with pytest.raises(ValueError, match="not now"):
+        recorder.record(fails)
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() <= before
+
+
+@torch.no_grad()
 def test_what_waits_for_the_gpu_cannot_be_recorded_and_the_search_goes_on():
     """A number that is read ends a recording in a way that torch does not clean up by itself."""
     current, recorder, x = torch.cuda.current_stream(), Recorder(torch.device("cuda")), torch.zeros(3, device="cuda")

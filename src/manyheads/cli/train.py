@@ -53,7 +53,7 @@ def train(
         A run folder or a bundled model that is trained further: it keeps its shape and its tokenizer.
     teacher
         Run folders or bundled models that say, beside the pairs, what each word may be: one model learns what several know (train.taught says how
-        much). It has their vocabulary.
+        much). What is trained has their vocabulary.
     old_dev
         What that model was judged by, to see what it forgets (default: what its run folder has of it).
     settings

@@ -66,10 +66,8 @@ class Recorded:
             raise  # done as it is, it would need as much
         except Exception as error:
             self.refused = True
-            # Where the recording could not even be ended, what was raised before says why.
-            reason = first_line(error.__context__ or error)
             warnings.warn(
-                f"a search runs step by step, and slower: it could not be recorded as a CUDA graph ({reason})",
+                f"a search runs step by step, and slower: it could not be recorded as a CUDA graph ({first_line(error)})",
                 RuntimeWarning,
                 stacklevel=2,
             )

@@ -179,11 +179,15 @@ class Told:
         ]
 
     def __call__(self, some: slice) -> tuple[float, Float[Tensor, "N W"]]:
-        said = (F.linear(states[some], table, bias)[:, : self.words] for states, table, bias in self.voices)
-        first, *others = (logits.softmax(-1, dtype=torch.float32) for logits in said)
+        first, *others = self.voices
+        mean = self.predicted(first, some)
         for other in others:
-            first += other
-        return self.share, first / len(self.voices)
+            mean += self.predicted(other, some)
+        return self.share, mean.div_(len(self.voices))
+
+    def predicted(self, voice: tuple[Tensor, Tensor, Tensor | None], some: slice) -> Float[Tensor, "N W"]:
+        states, table, bias = voice
+        return F.linear(states[some], table, bias)[:, : self.words].softmax(-1, dtype=torch.float32)
 
 
 def tiles(words: int, times: int) -> dict[str, int]:
@@ -204,6 +208,8 @@ def tokens_at_once(tokens: int, size: int) -> int:
 def ready(weight: Float[Tensor, "W *D"], dtype: torch.dtype) -> Float[Tensor, "room *D"]:
     """In the precision of the product, with zeros behind."""
     words, *width = weight.shape
+    if weight.dtype == dtype and words % VECTOR == 0:
+        return weight
     table = weight.new_empty(-(-words // VECTOR) * VECTOR, *width, dtype=dtype)
     table[:words] = weight
     table[words:] = 0

@@ -77,14 +77,10 @@ class FusedPairLoss:
     def __call__(self, model: Any, pairs: Pairs) -> Float[Tensor, ""]:
         loss, states = self.loss, self.loss.predict(model, pairs, read=self.states.read)
         if vocabulary_loss_applies(states):
-            how = (
-                loss.smoothing,
-                loss.terms,
-                PADDING,
-                self.states.bias_of(model),
-                loss.teachers.hints(pairs, self.states),
-            )
-            return vocabulary_loss(states, model.output_words, pairs.labels, *how)
+            return vocabulary_loss(
+                states, model.output_words, pairs.labels, loss.smoothing, loss.terms, PADDING,
+                bias=self.states.bias_of(model), hints=loss.teachers.hints(pairs, self.states),
+            )  # fmt: skip
         return loss.judged(model.logits(states), pairs)
 
 

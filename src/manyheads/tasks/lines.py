@@ -55,6 +55,8 @@ class LineTask:
     summed_loss: PairLoss
     """Of tokens, if these are what is learnt."""
 
+    teachers: Sequence[nn.Module] = ()
+
     cuts: ClassVar[bool] = False
     """What is too long is cut, and not left out."""
 
@@ -122,6 +124,7 @@ class LineTask:
     def learn_from(self, teachers: Sequence[nn.Module], fingerprint: str) -> None:
         """For tasks whose loss is that of tokens: a recipe for any other names no teachers."""
         self.summed_loss = replace(self.summed_loss, teachers=Teachers(teachers, self.recipe.train.taught))
+        self.teachers = teachers
         self.fingerprint = {**self.fingerprint, "teachers": fingerprint}
 
     def files(self) -> dict[str, bytes]:

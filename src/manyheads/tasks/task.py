@@ -96,6 +96,9 @@ class Task(Protocol):
     fingerprint: Mapping[str, str]
     """Of the data that is trained on ("train") and judged by ("dev"): other data has another."""
 
+    teachers: Sequence[nn.Module]
+    """Models that it also learns from, if there are any."""
+
     held_out: Mapping[str, Any]
     """Data to be judged by: "dev", and "old" for that of a model that is trained further."""
 

@@ -14,11 +14,12 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from manyheads.nn.vocabulary_loss import Hints, Voice
-from manyheads.tasks.losses import log_probabilities, smoothed_loss
+from manyheads.tasks.losses import smoothed_loss, wide
 from manyheads.tasks.pairs import Pairs
 from manyheads.text.tokenizer import PADDING
 
@@ -46,8 +47,6 @@ class States:
 class Alone:
     """Who learns from data alone."""
 
-    models: Sequence[nn.Module] = ()
-
     def cost(self, pairs: Pairs, smoothing: float) -> Cost:
         return partial(smoothed_loss, smoothing=smoothing)
 
@@ -68,13 +67,23 @@ class Teachers:
     @torch.no_grad()
     def cost(self, pairs: Pairs, smoothing: float) -> Cost:
         """Of tokens of these pairs."""
+        return partial(entropy, aim=self.aim(pairs, smoothing))
+
+    def aim(self, pairs: Pairs, smoothing: float) -> Float[Tensor, "*target W"]:
+        """What each token should be: the smoothed label, but for the teachers' share."""
+        first, *others = self.models
         with as_they_are(pairs):
-            said = [log_probabilities(model(*pairs.inputs)).exp() for model in self.models]
-        return partial(taught_loss, smoothing=smoothing, said=torch.stack(said).mean(0), share=self.share)
+            said = wide(first(*pairs.inputs)).softmax(-1)
+            for other in others:
+                said += wide(other(*pairs.inputs)).softmax(-1)
+        said *= self.share / len(self.models)
+        said += (1 - self.share) * smoothing / said.shape[-1]
+        true = said.new_full((*pairs.labels.shape, 1), (1 - self.share) * (1 - smoothing))
+        return said.scatter_add_(-1, pairs.labels[..., None], true)
 
     @torch.no_grad()
     def hints(self, pairs: Pairs, states: States) -> Hints:
-        """The same, for kernels that begin with states."""
+        """The teachers' part of it, for kernels that begin with states."""
         models: Sequence[Any] = self.models
         with as_they_are(pairs):
             said = [states.read(model, *pairs.inputs) for model in models]
@@ -87,10 +96,9 @@ def as_they_are(pairs: Pairs) -> torch.autocast:
     return torch.autocast(pairs.labels.device.type, enabled=False)
 
 
-def taught_loss(
-    logits: Float[Tensor, "*target W"], labels: Int[Tensor, "*target"],
-    *, smoothing: float, said: Float[Tensor, "*target W"], share: float,
-) -> Float[Tensor, ""]:  # fmt: skip
-    by_token = -(said * log_probabilities(logits)).sum(-1)
-    told = by_token.masked_fill(labels == PADDING, 0).sum()
-    return (1 - share) * smoothed_loss(logits, labels, smoothing) + share * told
+def entropy(
+    logits: Float[Tensor, "*target W"], labels: Int[Tensor, "*target"], aim: Float[Tensor, "*target W"]
+) -> Float[Tensor, ""]:
+    """−Σ aim · log p, over the tokens that are no padding"""
+    by_token = F.cross_entropy(wide(logits).flatten(0, -2), aim.flatten(0, -2), reduction="none")
+    return by_token.masked_fill(labels.flatten() == PADDING, 0).sum()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -25,7 +26,7 @@ from manyheads.training.session import Session
 from manyheads.training.show import Show
 from manyheads.training.signals import listen
 from manyheads.training.state import State
-from manyheads.training.teaching import Faculty
+from manyheads.training.teaching import Faculty, taught_recipe
 from manyheads.training.tensorboard import tensorboard_listener
 from manyheads.training.tuning import Base, finetune_recipe, is_finetuning, take_over, tuned_recipe
 
@@ -41,7 +42,7 @@ def train(
     train: Paths,
     dev: Paths | None = None,
     base: str | Path | None = None,
-    teachers: Sequence[str | Path] = (),
+    teachers: str | Path | Sequence[str | Path] = (),
     old_dev: Paths | None = None,
     out: str | Path,
     changes: Mapping[str, Any] | None = None,
@@ -68,11 +69,12 @@ def train(
     """
     lenient = choose("--on-save-error", on_save_error, LENIENT)
     run = Run(Path(out))
-    changes = dict(changes or {}) | ({"train.teachers": [str(one) for one in teachers]} if teachers else {})
-    chosen, origin, why = choose_recipe(recipe, changes, base, train, run if resume else None)
-    faculty = Faculty.of(chosen, origin)
-    if faculty:
-        chosen = faculty.student(chosen, changes)
+    going_on = run if resume and run.files() else None
+    recipe, changes = with_teachers(recipe, changes or {}, teachers)
+    chosen, origin, why = choose_recipe(recipe, changes, base, train, going_on)
+    faculty = None if going_on else Faculty.of(chosen, origin)  # a run that is finished does not need them any more
+    if faculty or (going_on and chosen.train.teachers):
+        chosen = taught_recipe(chosen, (faculty.recipe if faculty else run.recipe()).data, changes)
     known = origin.held_out() if origin and origin.recipe.task == chosen.task else None
     data = {"train": train, "dev": dev, "old": old_dev or known}
     with gathered() as team, Show(quiet or not team.first) as show, ExitStack() as until_the_end:
@@ -87,8 +89,26 @@ def train(
             why = "it no longer got better" if finished["reason"] == "patience" else "all steps done"
             show.say(f"{run.root} is finished ({why}, step {finished['step']:,}); nothing to do")
             return Trained(run.root, finished["step"], finished["metrics"], finished["reason"])
+        if going_on and (faculty := team.in_turn(lambda: Faculty.of(chosen, origin or run))) and not data_changed:
+            faculty.check_unchanged(run.checkpoints)
         machine = choose_machine(team.device(device), chosen.train.precision)
         return train_in(run, chosen, origin, faculty, data, data_changed, lenient, machine, team, show)
+
+
+def with_teachers(
+    recipe: str | Path | Recipe | None, changes: Mapping[str, Any], teachers: str | Path | Sequence[str | Path]
+) -> tuple[str | Path | Recipe | None, Mapping[str, Any]]:
+    """(the recipe, what is changed of it) with teachers that were named beside it."""
+    names = [str(one) for one in ([teachers] if isinstance(teachers, (str, Path)) else teachers)]
+    if not names:
+        return recipe, changes
+    if "train.teachers" in changes:
+        raise OptionError(
+            f"teachers are named once, got --teacher {' '.join(names)} and --set train.teachers={changes['train.teachers']}"
+        )
+    if isinstance(recipe, Recipe):
+        return replace(recipe, train=replace(recipe.train, teachers=tuple(names))), changes
+    return recipe, {**changes, "train.teachers": names}
 
 
 def choose_recipe(
@@ -98,7 +118,7 @@ def choose_recipe(
     train: Paths,
     run: Run | None,
 ) -> tuple[Recipe, Base | None, str]:
-    """(the recipe, the model that is trained further, what is to be said about it); `run` is one that may go on."""
+    """(the recipe, the model that is trained further, what is to be said about it); `run` is one that goes on."""
     if isinstance(recipe, Recipe) and changes:
         raise OptionError(
             "changes go with the name of a recipe, got them with a Recipe", hint="load_recipe(name, changes)"
@@ -106,12 +126,12 @@ def choose_recipe(
     if base is not None:
         origin = Base(base)
         return tuned_recipe(origin, recipe or finetune_recipe(origin), changes), origin, ""
-    if recipe is None and run and run.files():
+    if recipe is None and run:
         return change_recipe(run.recipe().as_tables(), changes, str(run.root)), None, ""
     if recipe is None:
         recipe, pairs = recipe_for(train)
         return load_recipe(recipe, changes), None, f"recipe: {recipe}, for some {pairs:,} pairs"
-    if is_finetuning(recipe) and not (run and run.files()):
+    if is_finetuning(recipe) and not run:
         raise OptionError(
             f"the recipe {recipe} is for a model that is trained further, got none", hint="--from MODEL says which one"
         )
@@ -152,7 +172,7 @@ def train_in(
         if base:
             take_over(model, base, recipe, task.vocabulary)
         if faculty:
-            task.learn_from(faculty.models(machine), faculty.fingerprint())
+            task.learn_from(faculty.ready(machine), " ".join(faculty.fingerprints))
         state = State(model, recipe.train, machine.device, team)
         listener = tensorboard_listener(recipe.train.tensorboard, run.tensorboard, show.say)
         log = Log(run.log, show.say, listener) if team.first else Silent()

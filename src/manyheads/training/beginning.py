@@ -1,5 +1,8 @@
 """How a run starts, or starts again: what batches it has, what it goes on from, what is said about it."""
 
+from dataclasses import replace
+from typing import Any
+
 import torch
 
 from manyheads.errors import OptionError
@@ -53,7 +56,8 @@ def go_on(session: Session, changed: bool) -> bool:
 
 def pack(session: Session) -> int:
     """How many packs is a batch, or is it padded (0)? Decided when a run begins; it goes on with the same batches, wherever that is."""
-    config, known = session.config, session.task.packs_well
+    config, task = session.config, session.task
+    known = task.packs_well and all(map(reads_packs_well, task.teachers))
     able = known and can_graph(session.machine, session.team)
     if config.fast == "on" and not able:
         got = f"{session.machine}, processes: {session.team.size}" if known else "attention that no such kernel knows"
@@ -68,14 +72,18 @@ def pack(session: Session) -> int:
     return packs
 
 
+def reads_packs_well(teacher: Any) -> bool:
+    """A teacher reads the student's batches, and drops nothing."""
+    return replace(teacher.config, attention_dropout=0.0).packs_well
+
+
 def check_data(session: Session, changed: bool) -> None:
     """A checkpoint knows what data it was trained on. With other data an epoch begins here."""
     progress, now = session.state.progress, dict(session.task.fingerprint)
     if progress.data == now:
         return
     if not changed:
-        what = "teachers" if progress.data.get("teachers") != now.get("teachers") else "data"
-        raise changed_data(f"other {what} than at step {progress.step:,}")
+        raise changed_data(f"other data than at step {progress.step:,}")
     if progress.data.get("train") != now["train"]:
         progress.data_since, progress.first_loss, progress.high = progress.step, None, 0
     progress.data = now

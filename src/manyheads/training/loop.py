@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from manyheads.errors import TrainingError, first_line
+from manyheads.errors import first_line
 from manyheads.recipe import TrainConfig
 from manyheads.storage import is_whole
 from manyheads.tasks.task import Batch, Validation
@@ -139,9 +139,9 @@ def record(session: Session) -> GraphedSteps | None:
         steps = GraphedSteps(
             session.state, session.config, session.machine, session.task.fused_loss(), session.task.packs(0)
         )
-    except TrainingError:
-        raise
-    except Exception as error:  # compilers fail in many ways: without one, training is slower, not impossible
+    except (
+        Exception
+    ) as error:  # compilers and recordings fail in many ways: without them, training is slower, not impossible
         session.show.say(f"could not compile, going on without: {first_line(error)}")
     else:
         session.state.progress.compile_seconds += steps.compile_seconds

@@ -14,6 +14,7 @@ from manyheads.errors import InputError, OptionError, SaveError
 from manyheads.modelfolder import MODEL, RECIPE, TOKENIZER, dump_recipe
 from manyheads.recipe import Recipe, recipe_from_text
 from manyheads.storage import MANIFEST, publish, read_file, read_manifest, withdraw
+from manyheads.text.vocabulary import Vocabulary
 
 __all__ = ["Run"]
 
@@ -24,10 +25,10 @@ LEFT_EARLY = {"data", "log.jsonl", RECIPE, TOKENIZER}
 MAY_CHANGE = {
     "description", "train.steps", "train.epochs", "train.patience", "train.validate_every",
     "train.save_every", "train.keep", "train.average", "train.accumulate", "train.shard", "train.tensorboard", "train.replay",
-    "train.fast",
+    "train.fast", "train.teachers",
     "decode.beam", "decode.length_penalty", "decode.max_source", "decode.max_ratio", "decode.max_extra", "decode.alignment",
 }  # fmt: skip
-"""What may differ when a run goes on. All else would make it another run."""
+"""What may differ when a run goes on. All else would make it another run. (Teachers may lie elsewhere; their weights are compared.)"""
 
 
 class Run:
@@ -93,6 +94,14 @@ class Run:
 
     def recipe(self) -> Recipe:
         return recipe_from_text(read_file(self.root, RECIPE).decode(), str(self.root / RECIPE))
+
+    @property
+    def name(self) -> str:
+        return str(self.root)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return Vocabulary.loads(read_file(self.root, TOKENIZER).decode(), str(self.root / TOKENIZER))
 
     def files(self) -> dict[str, bytes]:
         """What was published, but the model."""

@@ -169,15 +169,7 @@ class GraphedSteps:
                 self.state.optimizer.zero_grad(set_to_none=True)
         torch.cuda.current_stream().wait_stream(beside)
         report: list[Report] = []
-        try:
-            graph = record(
-                lambda: report.append((self.learn(), *self.advance())), beside, torch.cuda.graph_pool_handle()
-            )
-        except RuntimeError as error:
-            raise TrainingError(
-                f"an update could not be recorded as a CUDA graph: {first_line(error.__context__ or error)}",
-                hint="the same command with --resume --set train.fast=off does without; if memory is short, train.accumulate=2",
-            ) from error
+        graph = record(lambda: report.append((self.learn(), *self.advance())), beside, torch.cuda.graph_pool_handle())
         return graph, report[0]
 
     def learn(self) -> Tensor:

@@ -8,86 +8,128 @@ from typing import Any, Self
 
 from torch import nn
 
-from manyheads.errors import OptionError
+from manyheads.errors import ManyheadsError, OptionError
 from manyheads.machine import Machine
-from manyheads.modelfolder import MODEL, TOKENIZER, find_model, load_by_task, load_description
-from manyheads.recipe import Recipe, change_recipe
+from manyheads.modelfolder import TOKENIZER, load_by_task
+from manyheads.recipe import DataConfig, Recipe
 from manyheads.rules import RULES
 from manyheads.sections import refuse
-from manyheads.storage import read_file
+from manyheads.tasks.task import changed_data
 from manyheads.text.vocabulary import Vocabulary
+from manyheads.training.checkpoints import Checkpoints
+from manyheads.training.run import Run
+from manyheads.training.state import read_progress
 from manyheads.training.tuning import PIECES, Base, is_from_elsewhere
 
-__all__ = ["Faculty"]
+__all__ = ["Faculty", "taught_recipe"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Faculty:
-    """The teachers that a recipe names, looked at before any weights are read.
+    """The teachers that a recipe names. All of them is checked at once, before anything is made.
 
-    vocabulary   that all of them have
+    vocabulary, recipe   of the first; the others have the same vocabulary
+    fingerprints         of the weights that they were read with: wherever they lie, a student that goes on has the teachers that it began with
     """
 
-    names: Sequence[str]
+    models: Sequence[nn.Module]
     vocabulary: Vocabulary
-    recipes: Sequence[Recipe]
+    recipe: Recipe
+    fingerprints: Sequence[str]
 
     @classmethod
-    def of(cls, student: Recipe, base: Base | None = None) -> Self | None:
-        """None if it has no teachers. All have the task and the vocabulary that the student has."""
+    def of(cls, student: Recipe, begun: Base | Run | None = None) -> Self | None:
+        """None if it has no teachers. What the student has begun as has their vocabulary, too."""
         names = student.train.teachers
         if not names:
             return None
-        vocabularies, recipes = zip(*map(load_description, names), strict=True)
+        models, vocabularies, recipes = zip(*map(load_teacher, names), strict=True)
         for name, vocabulary, recipe in zip(names, vocabularies, recipes, strict=True):
             check_teacher(name, vocabulary, recipe, student)
-        known = ([(base.name, base.vocabulary)] if base else []) + list(zip(names, vocabularies, strict=True))
-        (first, its_own), *others = known
-        for name, vocabulary in others:
-            if vocabulary.dumps() != its_own.dumps():
-                raise OptionError(
-                    f"a student and its teachers have one vocabulary, got another in {name} than in {first}",
-                    hint="train them from the same pairs with the same [data], and different seeds",
-                )
-        return cls(names, vocabularies[0], recipes)
-
-    def student(self, recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
-        """With the teachers' pieces, whatever the recipe says of them; who asks for others is refused."""
-        tables, theirs = recipe.as_tables(), self.recipes[0].as_tables()["data"]
-        pieces = {key: theirs.get(key.removeprefix("data.")) for key in PIECES}
-        for key in pieces.keys() & changes.keys():
-            if changes[key] != pieces[key]:
-                raise OptionError(
-                    f"a student has the vocabulary of its teachers, with {key} = {pieces[key]!r}, got --set {key}={changes[key]}"
-                )
-        if recipe.task == "translate" and recipe.transformer.tie == "all" and not self.vocabulary.joint:
-            raise OptionError(
-                f"model.tie = 'all' is for one vocabulary on both sides, got teachers with one for each: {self.names[0]}",
-                hint="--set model.tie=target",
-            )
-        return change_recipe(tables, pieces, "the student")
+        known = [(begun.name, begun.vocabulary)] if begun else []
+        check_same_vocabulary([*known, *zip(names, vocabularies, strict=True)])
+        return cls(models, vocabularies[0], recipes[0], [fingerprint_of(model) for model in models])
 
     def files(self) -> dict[str, bytes]:
         """What a student takes over from the beginning."""
         return {TOKENIZER: self.vocabulary.dumps().encode()}
 
-    def models(self, machine: Machine) -> list[nn.Module]:
-        """With their weights, rounded once: nothing is learnt about these, and to cast them in every step would take longer than to use them."""
-        return [load_by_task(name)[0].requires_grad_(False).to(machine.device, machine.dtype) for name in self.names]
+    def ready(self, machine: Machine) -> list[nn.Module]:
+        """Rounded once: nothing is learnt about their weights, and to cast them in every step would take longer than to use them."""
+        return [model.requires_grad_(False).to(machine.device, machine.dtype) for model in self.models]
 
-    def fingerprint(self) -> str:
-        """Of their weights: who is resumed has the same teachers."""
-        weights = (read_file(find_model(name), MODEL) for name in self.names)
-        return " ".join(hashlib.sha256(one).hexdigest()[:16] for one in weights)
+    def check_unchanged(self, checkpoints: Path) -> None:
+        """Refuse other teachers than those that the newest checkpoint learnt from."""
+        if newest := Checkpoints(checkpoints, lambda _: None).newest():
+            progress = read_progress(newest)
+            then, now = progress.data.get("teachers", "").split(), self.fingerprints
+            other = [number for number, (one, its) in enumerate(zip(then, now, strict=False), 1) if one != its]
+            if other or len(then) != len(now):
+                which = f"another number {other[0]}" if other else f"{len(now)} instead of {len(then)}"
+                raise changed_data(f"other teachers than at step {progress.step:,}: {which}")
 
 
-def check_teacher(name: str | Path, vocabulary: Vocabulary, teacher: Recipe, student: Recipe) -> None:
+def load_teacher(name: str) -> tuple[nn.Module, Vocabulary, Recipe]:
+    try:
+        return load_by_task(name)
+    except ManyheadsError as error:
+        raise type(error)(
+            f"a teacher (train.teachers) must be a model that can be read, got {name!r}: {error.message}",
+            error.hint or "--teacher names them, also where a run goes on and they lie elsewhere now",
+        ) from None
+
+
+def check_teacher(name: str, vocabulary: Vocabulary, teacher: Recipe, student: Recipe) -> None:
     if teacher.task != student.task:
         raise OptionError(
-            f"a student learns from teachers of its own task, {student.task!r}, got {name}, for {teacher.task!r}"
+            f"a student learns from teachers of its own task, {student.task!r}, got {name}, for {teacher.task!r}",
+            hint="a model that writes all at once learns from what a teacher has written: manyheads data distill",
         )
     if is_from_elsewhere(vocabulary, teacher):
-        raise OptionError(f"a teacher was trained here, or is an encoder, got {name}, which was imported")
+        raise OptionError(
+            f"a teacher was trained here, or is an encoder, got {name}, which was imported",
+            hint="its text can be learnt from: manyheads generate",
+        )
+    if student.task == "translate" and student.transformer.tie == "all" and not vocabulary.joint:
+        raise OptionError(
+            f"model.tie = 'all' is for one vocabulary on both sides, got a teacher with one for each: {name}",
+            hint="--set model.tie=target",
+        )
     # What the student reads, its teachers must be able to read.
     reading = replace(teacher, data=replace(teacher.data, max_length=student.data.max_length))
     refuse(list(RULES[teacher.task](reading)), f"the teacher {name}")
+
+
+def check_same_vocabulary(models: Sequence[tuple[str, Vocabulary]]) -> None:
+    (first, its_own), *others = models
+    for name, vocabulary in others:
+        if vocabulary.dumps() != its_own.dumps():
+            raise OptionError(
+                f"a student and its teachers have one vocabulary, got another in {name} than in {first}",
+                hint="train them from the same pairs with the same [data], and different seeds",
+            )
+
+
+def taught_recipe(recipe: Recipe, theirs: DataConfig, changes: Mapping[str, Any]) -> Recipe:
+    """With the teachers' pieces, whatever the recipe says of them; who asks for others is refused."""
+    pieces = {key.removeprefix("data."): key for key in PIECES}
+    faults = [
+        f"a student has the vocabulary of its teachers, with {key} = {piece(theirs, name)!r}, got --set {key}={changes[key]}"
+        for name, key in pieces.items()
+        if key in changes and piece(recipe.data, name) != piece(theirs, name)
+    ]
+    refuse(faults)
+    return replace(recipe, data=replace(recipe.data, **{name: getattr(theirs, name) for name in pieces}))
+
+
+def piece(data: DataConfig, name: str) -> Any:
+    """What a key means: the target's tokenizer is the source's, if nothing is said."""
+    return data.tokenizers[1] if name == "target_tokenizer" else getattr(data, name)
+
+
+def fingerprint_of(model: nn.Module) -> str:
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().float().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
