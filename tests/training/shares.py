@@ -34,11 +34,15 @@ def gradients(task, recipe, team, step):
 def main(folder, pairs):
     results = []
     with gathered() as team:
-        for changes in ({}, {"train.accumulate": 3}, {"train.shard": True}, {"train.tokens": 12}):
+        taught = {"train.teachers": ["a model"], "train.accumulate": 2, "train.shard": True}
+        for changes in ({}, {"train.accumulate": 3}, {"train.shard": True}, taught, {"train.tokens": 12}):
             recipe = load_recipe("tiny", {**TINY, "train.tokens": 800, "model.dropout": 0.0, **changes})
             place = Path(folder) / str(len(results))
             data = {"train": pairs, "dev": pairs}
             task = team.in_turn(lambda: Task.prepare(recipe, place, data, {}, lambda _: None))  # noqa: B023
+            if recipe.train.teachers:
+                torch.manual_seed(2)
+                task.learn_from([task.build().double().eval().requires_grad_(False)], "")
             # A batch of fewer pairs than processes is one of those that must be right.
             sizes = [len(task.plan.rows(step)) for step in range(task.plan.batches)]
             step = sizes.index(min(sizes) if "train.tokens" in changes else max(sizes))
