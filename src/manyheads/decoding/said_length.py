@@ -21,5 +21,5 @@ def length_options(said: str | None) -> dict[str, float]:
     except ValueError:
         raise OptionError(
             f"length must be a number of pieces, 1 to {MOST_PIECES:,}, or a share with a point, {SHARES[0]} to {SHARES[1]}, got {brief(said)}",
-            hint="12 are pieces, 0.8 is less than it would write by itself",
+            hint="12 pieces, or 0.8 of what it would write",
         ) from None
