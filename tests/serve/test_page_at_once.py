@@ -217,6 +217,13 @@ def test_the_heads_of_another_iteration_are_shown_by_all_views(shown, folders):
     page.ready()
     for row, weights in zip(page.table()[1:], expected, strict=True):
         assert [float(cell) for cell in row[1:]] == pytest.approx(weights.tolist(), abs=1e-3)
+    page.page.get_by_role("tab", name="Iterations").click()
+    page.page.locator(".filled .corner[role=rowheader]").last.click()
+    page.ready()
+    with page.page.expect_request("**/api/inspect") as request:
+        page.page.get_by_role("button", name="Show its heads").click()
+    assert request.value.post_data_json["iteration"] == 0  # the last, whichever that is
+    page.page.wait_for_selector("[aria-busy=false] [aria-disabled=true][title*='in this iteration']")
 
 
 def test_heads_of_a_length_that_was_not_taken_are_not_offered(shown):

@@ -29,7 +29,7 @@ function fillingView(shared) {
   const lengths = h("div", { class: "controls" });
   const play = button("Play", () => player.toggle());
   const count = h("span", { class: "aside" });
-  const heads = asking ? button("Show its heads", () => canShow() && asking.ask({ iteration: now() }, "iterations"), SHOW_HEADS) : null;
+  const heads = asking ? button("Show its heads", showHeads, SHOW_HEADS) : null;
   const refused = h("p", { class: "note warning" });
   const transport = h("div", { class: "controls" },
     button("←", () => move(-1), "one iteration back"), play, button("→", () => move(1), "one iteration on"), count, heads);
@@ -167,6 +167,11 @@ function fillingView(shared) {
     const [one, n] = [attempt().iterations[now() - 1], place()];
     if (n !== null) shared.say(cellTold(attempt(), now() - 1, n));
     else shared.say(`iteration ${now()} of ${last()}: ${nowMasked(one)}; least sure: ${leastSure(one)}`);
+  }
+
+  // The last is asked for as such: without some heads, another length may be taken, and be done earlier.
+  function showHeads() {
+    if (canShow()) asking.ask({ iteration: now() === last() ? 0 : now() }, "iterations");
   }
 
   // ── moving ────────────────────────────────────────────────────────────────────────────────────────────────────────
