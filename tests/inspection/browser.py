@@ -81,6 +81,7 @@ class Look:
         return list(csv.reader(self.page.evaluate("window.copied").splitlines()))
 
     def saved(self, name):
+        self.page.wait_for_timeout(110)  # of more than ten downloads in a second, a browser drops the rest
         with self.page.expect_download() as found:
             self.page.get_by_role("button", name=name).click()
         return found.value.path().read_bytes()

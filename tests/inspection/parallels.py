@@ -14,6 +14,11 @@ SINGLE_BYTES = 3 + 256
 WAYS = ("mask", "end", "graph")
 LINES = [TEXT, "Der Hund schläft.", "A little dog sleeps under the table.", "Ein <b>Tisch</b> und ein Hund."] * 3
 
+VIEWS = ["iterations", "align", "lines", "matrix", "map", "lens", "switches", "attribution", "inside", "flow", "pieces", "tables"]  # fmt: skip
+TITLES = ["Translate and align", "Lines", "Matrix", "Model map", "Layer lens", "Head switchboard", "Attribution", "Query and key", "Flow", "Text to pieces", "Text form"]  # fmt: skip
+HOSTILE = "</script><img src=x onerror=alert(1)> \u202eelif\u202c a"
+"""What their page offers, the first of which is called by how they write; and a text that must stay one."""
+
 
 def make_ending():
     """One that fills in places up to an end, for which the end is a little likelier than what it likes to write most."""

@@ -11,10 +11,11 @@ import torch
 from parallels import TEXT, WAYS, make_ending, make_parallel
 
 from manyheads import inspect
+from manyheads.decoding import in_masks
 from manyheads.decoding.at_once import write_at_once
 from manyheads.decoding.mask_predict import Filled, masked_again
 from manyheads.decoding.way import first_word
-from manyheads.errors import OptionError
+from manyheads.errors import InputError, OptionError
 from manyheads.inspection.atonce import MASK, WrittenAtOnce, masked, read_places
 from manyheads.inspection.bundle import make_bundle
 from manyheads.inspection.importance import importance
@@ -387,6 +388,17 @@ def test_what_makes_no_sense_is_refused(translators):
             inspect(translator, TEXT, **options)
     with pytest.raises(OptionError, match="no iterations"):
         _ = inspect(graph, TEXT).taken
+
+
+def test_what_is_too_long_to_be_looked_at_is_not_written_first(translators, monkeypatch):
+    written = []
+    monkeypatch.setattr(in_masks, "fill_in", lambda *given: written.append(given))
+    with pytest.raises(OptionError, match="length must be at most 512 where a model is looked at, got 513"):
+        inspect(translators["mask"], TEXT, length=513)
+    with pytest.raises(InputError, match="texts of up to 512 pieces, got one of"):
+        inspect(translators["mask"], TEXT, stretch=100.0)
+    assert written == []
+    assert len(inspect(translators["graph"], TEXT, length=4096).graph.path) > 5  # as long as it can be
 
 
 def test_an_inspection_is_not_said_to_be_of_what_it_is_not(found):

@@ -11,7 +11,10 @@ from manyheads.inspection.bundle import make_bundle
 from manyheads.inspection.singlefile import script, style
 
 TEXT = "Ein kleiner Hund schläft unter dem Tisch."
-PLAIN = {"beam": 0, "part": 1, "target": None, "prefix": "", "ids": None, "off": [], "instead": "zero", "against": None}
+PLAIN = {
+    "beam": 0, "iterations": 0, "length": "", "part": 1, "target": None, "prefix": "", "ids": None, "off": [], "iteration": 0, "instead": "zero",
+    "against": None,
+}  # fmt: skip
 
 HOST = """<!doctype html><meta charset="utf-8"><style>{style}</style><div id="a"></div>
 <script type="application/json" id="data">{data}</script>
@@ -105,9 +108,10 @@ def test_switches_that_are_turned_in_one_go_are_asked_about_once(host):
     asked = sent(host, 1)
     assert asked["off"] == [{"kind": "encoder", "layer": 0, "head": 0}, {"kind": "encoder", "layer": 1, "head": 1}]
     assert asked["against"] == 7
-    held = "{ off: [['encoder', 0, 0], ['encoder', 1, 1]], number: 9, against: { number: 7, log_probability: -5 } }"
+    held = "{ off: [['encoder', 0, 0], ['encoder', 1, 1]], number: 9, against: { number: 7, change: -5 } }"
     host.page.evaluate(f"answer({held})")
     assert "Without 2 heads" in host.text(".outcome")
+    assert "−5.000 148 times less likely" in host.text(".outcome .facts")
     assert host.page.evaluate("document.activeElement.ariaLabel") == "encoder layer 0, head 1"
 
 

@@ -6,7 +6,7 @@ from math import exp
 import numpy as np
 import pytest
 from browser import Look, assert_drawn, tabs_in_a_frame, weights_in
-from parallels import TEXT, WAYS, make_ending, make_parallel
+from parallels import HOSTILE, TEXT, TITLES, VIEWS, WAYS, make_ending, make_parallel
 
 from manyheads import inspect
 from manyheads.inspection.bundle import Bundle
@@ -14,10 +14,7 @@ from manyheads.inspection.saving import page_of
 from manyheads.inspection.singlefile import single_file
 
 OPTIONS = {"mask": {"iterations": 4, "lengths": 3}, "end": {"iterations": 4}, "graph": {"length": 5}}
-VIEWS = ["iterations", "align", "lines", "matrix", "map", "lens", "switches", "attribution", "inside", "flow", "pieces", "tables"]  # fmt: skip
-TITLES = ["Translate and align", "Lines", "Matrix", "Model map", "Layer lens", "Head switchboard", "Attribution", "Query and key", "Flow", "Text to pieces", "Text form"]  # fmt: skip
 FORMS = ["iterations", "alignment", "attention", "candidates", "layers", "heads", "attribution", "pieces"]
-HOSTILE = "</script><img src=x onerror=alert(1)> \u202eelif\u202c a"
 
 
 @pytest.fixture(scope="module")
@@ -321,6 +318,11 @@ def test_the_last_row_of_the_lens_is_what_the_pass_says(show, inspected, writes)
     )
     best = [float(row[6]) for row in last]
     np.testing.assert_allclose(best, [exp(one.candidates[0].log_probability) for one in found.choices], atol=1e-5)
+
+
+def test_it_says_where_there_is_more(show, writes):
+    assert "manyheads serve" in show(writes, "v=switches").text(".switches > .note")
+    assert "manyheads serve" in show(writes, "v=attribution").text(".attribution")
 
 
 @pytest.mark.slow

@@ -19,8 +19,8 @@ TEXT = "Ein kleiner Hund schläft unter dem Tisch."
 JSON = {"Content-Type": "application/json"}
 
 
-def start(*words):
-    command = [sys.executable, "-m", "manyheads", "serve", "de-en", "--device", "cpu", *words]
+def start(*words, model="de-en"):
+    command = [sys.executable, "-m", "manyheads", "serve", str(model), "--device", "cpu", *words]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -63,6 +63,10 @@ def test_the_answer_is_what_inspect_finds(address):
         _, _, content = ask(f"{address}/api/planes/{header['number']}/{name}")
         stored = np.frombuffer(content, bundle.planes[name].dtype).reshape(bundle.planes[name].shape)
         assert np.abs(stored.astype("float64") - bundle.planes[name]).max() <= 1e-3
+
+
+def test_the_page_says_that_its_model_can_be_told_a_beam(address):
+    assert b'data-tells="beam"' in ask(address)[2]
 
 
 def test_prefixes_targets_and_heads_that_are_off(address):
@@ -126,6 +130,8 @@ BODY = json.dumps({"text": TEXT}).encode()
         ({}, b'{"text": 3}', 400, "text: "),
         ({}, b'{"text": "a", "beam": 1e3}', 400, "beam: "),
         ({}, b'{"text": "a", "other": 1}', 400, "other: "),
+        ({}, b'{"text": "a", "iterations": 3}', 400, "iterations is for models that write all tokens at once, got 3"),
+        ({}, b'{"text": "a", "length": "9"}', 400, "length is for models that write all tokens at once, got 9"),
         ({}, b'{"text": " "}', 400, "needs a text to read"),
         ({}, json.dumps({"text": "\ud800"}).encode(), 400, ""),
     ],

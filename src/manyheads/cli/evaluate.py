@@ -24,10 +24,10 @@ from manyheads.cli.options import (
     SourceName,
     TargetName,
     finite,
-    length_options,
     load_models,
     say,
 )
+from manyheads.decoding.said_length import length_options
 from manyheads.errors import OptionError
 
 __all__ = ["evaluate"]

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from manyheads.cli.headtable import LIMIT, report_on, show_report
-from manyheads.cli.options import Beam, Device, File, Files, Iterations, Length, Model, Out, Whole, length_options
+from manyheads.cli.options import Beam, Device, File, Files, Iterations, Length, Model, Out, Whole
 from manyheads.cli.output import check_folder
+from manyheads.decoding.said_length import length_options
 from manyheads.errors import OptionError
 
 __all__ = ["inspect"]

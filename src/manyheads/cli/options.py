@@ -32,7 +32,6 @@ __all__ = [
     "TargetName",
     "Whole",
     "finite",
-    "length_options",
     "load_models",
     "say",
     "whole_number",
@@ -135,22 +134,6 @@ def load_models(model: str, others: tuple[str, ...], judge: str | None, device: 
     if not isinstance(found, ParallelTranslator):
         raise OptionError(f"--judge is for models that write all tokens at once, got {model}, which writes one by one")
     return found.judged_by(judge)
-
-
-def length_options(length: str | None) -> dict[str, float]:
-    """A whole number is one of pieces, one with a point a share."""
-    if length is None:
-        return {}
-    try:
-        found: dict[str, float] = {"stretch": float(length)} if "." in length else {"length": int(length)}
-        if not all(value > 0 for value in found.values()):
-            raise ValueError
-        return found
-    except ValueError:
-        raise OptionError(
-            f"--length must be a number of pieces, or a share with a point, above 0, got {length!r}",
-            hint="--length 12, --length 0.8",
-        ) from None
 
 
 def say(count: int, what: str) -> None:

@@ -32,12 +32,12 @@ def serve(model: Model, /, *, port: Whole = 8000, device: Device = "auto") -> No
         raise OptionError(
             "the page needs FastAPI and uvicorn, which are not installed", hint="pip install 'manyheads[serve]'"
         ) from None
-    from manyheads.decoding.translator import Translator
+    from manyheads.decoding.loading import load_translator
     from manyheads.serve.listening import listen
 
     if not 0 <= port < 65_536:
         raise OptionError(f"a port is 0 to 65535, got {port}")
-    app = make_app(Translator.load(model, device, "fp32"))
+    app = make_app(load_translator(model, device, "fp32"))
     with listen(port) as socket:
         print(f"http://127.0.0.1:{socket.getsockname()[1]}  (Ctrl-C ends it)", file=sys.stderr, flush=True)  # noqa: T201
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False))

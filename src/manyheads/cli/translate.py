@@ -25,12 +25,12 @@ from manyheads.cli.options import (
     Precision,
     Whole,
     finite,
-    length_options,
     load_models,
     say,
 )
 from manyheads.cli.output import open_output
 from manyheads.decoding.links import moses
+from manyheads.decoding.said_length import length_options
 from manyheads.errors import OptionError
 
 __all__ = ["translate"]

@@ -39,7 +39,7 @@ from manyheads.nn import Memory, Padded
 from manyheads.nn.paths import log_likelihood
 from manyheads.text.tokenizer import END, PADDING
 
-__all__ = ["ParallelTranslator"]
+__all__ = ["MEANINGLESS", "ParallelTranslator"]
 
 BY_PATHS = "is for graphs, whose paths have several lengths"
 BY_MASKS = "is for models that predict how long a translation is"

@@ -13,6 +13,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from manyheads.decoding.hypothesis import NOTHING, Hypothesis
+from manyheads.decoding.said_length import MOST_PIECES, SHARES
 from manyheads.decoding.seen import Seen, unseen
 from manyheads.models.config import ParallelConfig
 from manyheads.models.parallel import ParallelTransformer
@@ -32,8 +33,8 @@ class AtOnce(RefineConfig):
     batch            lines computed together
     """
 
-    length: int = between(0, 4_096, default=0)
-    stretch: float = between(0.01, 100, default=1.0)
+    length: int = between(0, MOST_PIECES, default=0)
+    stretch: float = between(*SHARES, default=1.0)
     batch: int = between(1, 65_536, default=64)
 
     def rules(self) -> Iterator[str]:

@@ -26,7 +26,7 @@ from manyheads.decoding.seen import Graph, Lengths
 from manyheads.decoding.way import AtOnce, first_word
 from manyheads.errors import InputError, OptionError, brief, choose
 from manyheads.inspection.choices import Choice, read_choices
-from manyheads.inspection.inspected import Translated, check_finite, check_length, check_text
+from manyheads.inspection.inspected import LONGEST, Translated, check_finite, check_length, check_text
 from manyheads.inspection.iterations import Attempt, read_attempts
 from manyheads.inspection.sides import Piece, Side, Word, name_pieces, read_side
 from manyheads.inspection.switches import INSTEAD, Head, head_means, switched_off
@@ -181,6 +181,7 @@ def write_text_at_once(
             "an inspection shows what a model does by itself, got one with a judge", hint="inspect it without"
         )
     how = translator.search(**{name: value for name, value in options.items() if name not in REFUSED})
+    check_wish(translator, how)
     parts, by_mean = translator.read([as_line(check_text(text))])[0], choose("instead", instead, INSTEAD)
     if not 1 <= part <= len(parts):
         raise OptionError(f"the text is read in {len(parts)} parts, counted from 1, got part {part}")
@@ -206,9 +207,15 @@ class Writing(NamedTuple):
 
 def write(translator: ParallelTranslator, source: list[int], how: AtOnce, iteration: int | None) -> Writing:
     model, tokenizer, seen = translator.model, translator.vocabulary.target, list[Filled | Lengths | Graph]()
+
+    def watch(one: Filled | Lengths | Graph) -> None:
+        check_length(places_in(one), translator.longest)
+        seen.append(one)
+
+    check_length(len(source), translator.longest)
     with evaluating(model):
         rows = torch.tensor([source], device=translator.device)
-        found = write_at_once(model, rows, how, translator.longest, seen.append)[0]
+        found = write_at_once(model, rows, how, translator.longest, watch)[0]
     if not found[0].finite:
         raise InputError("the model's numbers are not finite for this text: there is nothing to look at")
     graphs = [one for one in seen if isinstance(one, Graph)]
@@ -226,6 +233,18 @@ def write(translator: ParallelTranslator, source: list[int], how: AtOnce, iterat
     return Writing(found[0], tries, None, taken.iterations[chosen - 1].ids, chosen, read)
 
 
+def check_wish(translator: ParallelTranslator, how: AtOnce) -> None:
+    """Places are made, as many as are wished for; a graph has the vertices that it has."""
+    most = min(translator.longest, LONGEST)
+    if translator.recipe.parallel.writes == "mask" and how.length > most:
+        raise OptionError(f"length must be at most {most:,} where a model is looked at, got {how.length:,}")
+
+
+def places_in(seen: Filled | Lengths | Graph) -> int:
+    """Of the longest row. Lengths are seen before anything is written in them: what is too long to be looked at costs nothing."""
+    return int(seen.tokens.max()) if isinstance(seen, Lengths) else seen.words.shape[1]
+
+
 def check_iteration(iteration: int | None, count: int) -> int:
     if iteration is None:
         return count
@@ -237,7 +256,6 @@ def check_iteration(iteration: int | None, count: int) -> int:
 def look(translator: ParallelTranslator, source: list[int], writing: Writing) -> WrittenAtOnce:
     """One pass over what was read, and everything that is told about it."""
     model, hypothesis = translator.model, writing.hypothesis
-    check_length(max(len(source), len(writing.words)), translator.longest)
     passed = check_finite(trace(model, source, writing.read))
     tokenizers = {"source": translator.vocabulary.source, "target": translator.vocabulary.target}
     target = (

@@ -33,7 +33,7 @@ from manyheads.text.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from manyheads.inspection.attribution import Attribution
 
-__all__ = ["SCHEMA", "Inspected", "Translated", "Written", "check_finite", "check_length", "check_text"]
+__all__ = ["LONGEST", "SCHEMA", "Inspected", "Translated", "Written", "check_finite", "check_length", "check_text"]
 
 SCHEMA = "inspection/1"
 LONGEST = 512

@@ -5,25 +5,30 @@ against it: how likely is that output without these heads?
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import count
 from threading import BoundedSemaphore, Lock
 from typing import Any
 
+from manyheads.decoding.parallel_translator import MEANINGLESS, ParallelTranslator
+from manyheads.decoding.said_length import length_options
 from manyheads.decoding.translator import Translator
 from manyheads.errors import ManyheadsError
-from manyheads.inspection.api import Inspection, inspect
+from manyheads.inspection.api import inspect
 from manyheads.inspection.attribution import attribute
 from manyheads.inspection.bundle import Bundle, make_bundle
 from manyheads.inspection.headreport import HeadReport
 from manyheads.inspection.importance import log_probability, ranked
+from manyheads.inspection.inspected import Translated
 from manyheads.inspection.switches import Head
 
-__all__ = ["BusyError", "GoneError", "Live"]
+__all__ = ["BusyError", "GoneError", "Live", "tells_of"]
 
 KEPT = 8
 WAITING = 16
+UNSAID = {"prefix": "", "beam": 0, "iterations": 0, "iteration": 0, "length": ""}
+"""What a page sends where nobody has chosen anything. (An empty target is one that is only an end.)"""
 LARGEST = 64 << 20
 """Bytes of planes of one answer: they are only fetched when they are looked at."""
 
@@ -38,7 +43,7 @@ class GoneError(ManyheadsError):
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    inspection: Inspection
+    inspection: Translated
     bundle: Bundle
 
 
@@ -50,34 +55,19 @@ class Live:
         self.shelf = Lock()
 
     def inspect(
-        self,
-        text: str,
-        target: str | None = None,
-        prefix: str = "",
-        off: Collection[Head] = (),
-        part: int = 1,
-        beam: int = 0,
-        against: int | None = None,
-        ids: Sequence[int] | None = None,
-        instead: str = "zero",
+        self, text: str, off: Collection[Head] = (), against: int | None = None, **question: Any
     ) -> dict[str, Any]:
-        """The header of an answer, with its number; and how another one's output fares when these heads are off."""
+        """The header of an answer, with its number; and how another one's output fares when these heads are off.
+
+        A question says how to write: a length as people say it, else what `inspect` takes. What this model cannot be told is refused there.
+        """
         other = None if against is None else self.answer(against).inspection
         with self.alone():
-            options: dict[str, Any] = {"beam": beam} if beam else {}
-            options |= {
-                "prefix": prefix,
-                "off": off,
-                "instead": instead,
-                "part": part,
-                "ids": ids,
-                "report": self.report,
-            }
-            found = inspect(self.translator, text, target, **options)
+            found = inspect(self.translator, text, off=off, report=self.report, **options_of(question))
             held = None if other is None else held_against(found, other) | {"number": against}
             return self.add(found, text, held)
 
-    def add(self, found: Inspection, text: str, held: dict[str, Any] | None = None) -> dict[str, Any]:
+    def add(self, found: Translated, text: str, held: dict[str, Any] | None = None) -> dict[str, Any]:
         """An answer that is there already gets a number."""
         number, answer = next(self.numbers), Answer(found, make_bundle(found, LARGEST))
         self.keep(number, answer)
@@ -119,9 +109,27 @@ class Live:
         return Alone(self)
 
 
-def held_against(found: Inspection, other: Inspection) -> dict[str, Any]:
-    """How likely another output is for the model that this one comes from."""
-    return {"log_probability": log_probability(other, found.off, found.means)}
+def options_of(question: Mapping[str, Any]) -> dict[str, Any]:
+    """What was said of how to write."""
+    said = {name: value for name, value in question.items() if value is not None and value != UNSAID.get(name)}
+    length = length_options(said.pop("length", None))
+    return said | length
+
+
+def tells_of(translator: Translator) -> tuple[str, ...]:
+    """What this model can be told about how it writes, by a page that asks it."""
+    if not isinstance(translator, ParallelTranslator):
+        return ("beam",)
+    return tuple(
+        name for name in ("iterations", "length") if name not in MEANINGLESS[translator.recipe.parallel.writes]
+    )
+
+
+def held_against(found: Translated, other: Translated) -> dict[str, Any]:
+    """How likely another output is for the model that this one comes from, and what that changes. Where places are filled in several times, an output is
+    what the iteration that is looked at wrote."""
+    now, before = (log_probability(other, one.off, one.means) for one in (found, other))
+    return {"log_probability": now, "change": now - before}
 
 
 class Alone:

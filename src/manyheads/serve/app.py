@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 from manyheads.decoding.translator import Translator
 from manyheads.errors import ManyheadsError
-from manyheads.inspection.live import BusyError, GoneError, Live
+from manyheads.inspection.live import BusyError, GoneError, Live, tells_of
 from manyheads.inspection.singlefile import PAGE_STYLE, script, style
 from manyheads.inspection.switches import Head
 from manyheads.modelfolder import bundled
@@ -34,7 +34,7 @@ PAGE = """<!doctype html>
 <link rel="stylesheet" href="/inspector.css">
 </head>
 <body>
-<main id="inspector" data-example="{example}"></main>
+<main id="inspector" data-example="{example}" data-tells="{tells}"></main>
 <script type="module" src="/inspector.js"></script>
 </body>
 </html>
@@ -42,13 +42,18 @@ PAGE = """<!doctype html>
 START = """
 {
   const el = document.getElementById("inspector");
-  inspector.render({ model: fromServer(el.dataset.example), el, address: true });
+  inspector.render({ model: fromServer({ ...el.dataset }), el, address: true });
 }
 """
 EXAMPLES = {"de-en": "Ein kleiner Hund schläft unter dem Tisch."}
 """Sentences to begin with, for the models that come along; what another model reads is not known."""
 
+MOST_AT_ONCE = 64
+"""Hypotheses of a beam, or iterations over all places: what multiplies the work of a question."""
+
 Text = Annotated[str, Field(max_length=10_000)]
+Length = Annotated[str, Field(max_length=20)]
+Multiple = Annotated[int, Field(ge=0, le=MOST_AT_ONCE)]
 
 
 class Question(BaseModel):
@@ -64,7 +69,9 @@ class Switch(Question):
 class Ask(Question):
     """What to translate, and how: a target to be written, as text or piece by piece, or a prefix; heads to go without; a part of a long text.
 
-    `against` is the number of an answer whose output is also scored without these heads.
+    `against` is the number of an answer whose output is also scored without these heads. A model that writes all at once is told how often it fills in
+    its places, how long its translation is ("12" pieces, "0.8" of what it would write) and whose iteration's heads are looked at. Each model refuses
+    what means nothing to it; 0 and "" say nothing.
     """
 
     text: Text
@@ -73,7 +80,10 @@ class Ask(Question):
     off: Annotated[list[Switch], Field(max_length=10_000)] = []
     instead: Text = "zero"
     part: Annotated[int, Field(ge=1)] = 1
-    beam: Annotated[int, Field(ge=0, le=64)] = 0
+    beam: Multiple = 0
+    iterations: Multiple = 0
+    iteration: Multiple = 0
+    length: Length = ""
     against: int | None = None
     ids: Annotated[list[int], Field(max_length=10_000)] | None = None
 
@@ -99,7 +109,7 @@ def make_app(translator: Translator) -> FastAPI:
     add_refusals(app)
 
     for path, content, kind in (
-        ("/", PAGE.format(example=escape(example_for(translator))), "text/html"),
+        ("/", PAGE.format(example=escape(example_for(translator)), tells=" ".join(tells_of(translator))), "text/html"),
         ("/inspector.js", script("server.js") + START, "text/javascript"),
         ("/inspector.css", PAGE_STYLE + style(), "text/css"),
     ):

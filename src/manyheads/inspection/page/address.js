@@ -1,7 +1,9 @@
 // The address: what was asked and what is looked at, so that a link leads to the same picture.
 
+import { MOST_TOLD, UNTOLD } from "./telling.js";
+
 const LONGEST_TEXT = 2000; // characters: what is longer makes links that break on their way
-const QUESTION = ["text", "beam", "part"];
+const SAID_LENGTH = /^(\d{1,4}|\d{1,3}\.\d{0,15}|\.\d{1,15})$/; // pieces, or a share with a point
 const PINS = ["s", "t", "o", "b"]; // what is pinned lies in one text, and means nothing in the next
 
 // {read, write, listen, close} of the page's own address. Steps can be undone with the back button; moves of the
@@ -38,18 +40,20 @@ export function joined(question, selection) {
 
 // The address of another text: the same view of it, with nothing pinned.
 export function asksFor(question, address) {
-  const gone = [...QUESTION, ...PINS];
+  const gone = ["text", "part", ...Object.keys(UNTOLD), ...PINS];
   return joined(question, address.split("&").filter((part) => !gone.includes(part.split("=")[0])).join("&"));
 }
 
-function questionAddress({ text, beam, part }) {
+function questionAddress(question) {
+  const { text, part } = question;
   if (!text || text.length > LONGEST_TEXT) return "";
-  const more = [beam ? `beam=${beam}` : "", part > 1 ? `part=${part}` : ""];
+  const told = Object.keys(UNTOLD).filter((name) => question[name]).map((name) => `${name}=${encodeURIComponent(question[name])}`);
+  const more = [...told, part > 1 ? `part=${part}` : ""];
   return [`text=${encodeURIComponent(text)}`, ...more].filter(Boolean).join("&");
 }
 
-// {text, beam, part}, or null. An address comes from outside: what makes no sense is ignored.
-export function questionIn(address) {
+// {text, part} and what the model can be told, or null. An address comes from outside: what makes no sense is ignored.
+export function questionIn(address, tells) {
   const given = new Map(address.split("&").map((part) => part.split("=", 2)));
   const number = (name, least, most) => {
     const value = Number(given.get(name));
@@ -58,7 +62,10 @@ export function questionIn(address) {
   try {
     const text = decodeURIComponent(given.get("text") || "");
     if (!text || text.length > LONGEST_TEXT) return null;
-    return { text, beam: number("beam", 0, 64), part: number("part", 1, 1e6) };
+    const length = SAID_LENGTH.test(given.get("length")) ? given.get("length") : "";
+    const all = { beam: number("beam", 0, MOST_TOLD), iterations: number("iterations", 0, MOST_TOLD), length };
+    const told = Object.fromEntries(tells.map((name) => [name, all[name]]));
+    return { text, ...told, part: number("part", 1, 1e6) };
   } catch {
     return null;
   }

@@ -1,13 +1,15 @@
 // A conversation with a live host: what is asked, what was answered, and what later answers are held against.
 //
-//   question    what was asked last: {text, beam, part, target, prefix, ids, off, instead}
+//   question    what was asked last: {text, part, target, prefix, ids, off, instead, iteration}, and what is told of how to write (telling.js)
 //   base        the last answer with all heads on: what it is without some is held against it
 //   trail       the answers before other candidates were chosen, the way back
 //   ranking     what each head does for the base, once that was asked
 //   attributions  {number, found: {method: numbers}, asked}: of the answer of that number; the method asked for last
 //   refusal     {place, sentence}: where a question was asked that was refused, and why
 
-const PLAIN = { target: null, prefix: "", ids: null, off: [] };
+import { UNTOLD } from "./telling.js";
+
+const PLAIN = { target: null, prefix: "", ids: null, off: [], iteration: 0 };
 
 const NO_ATTRIBUTIONS = { number: null, found: {}, asked: null };
 
@@ -99,9 +101,9 @@ export function openAsking(model, changed) {
 
 // A host may begin with an answer.
 function firstQuestion(header) {
-  if (!header) return { text: "", beam: 0, part: 1, instead: "zero", ...PLAIN };
+  if (!header) return { text: "", part: 1, instead: "zero", ...UNTOLD, ...PLAIN };
   const off = header.off.map(([kind, layer, head]) => ({ kind, layer, head }));
-  return { text: header.text || header.source.text, beam: 0, part: header.part, ...PLAIN, off, instead: header.means ? "mean" : "zero" };
+  return { text: header.text || header.source.text, part: header.part, ...UNTOLD, ...PLAIN, off, instead: header.means ? "mean" : "zero" };
 }
 
 function sentenceOf({ error, hint }) {

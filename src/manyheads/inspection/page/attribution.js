@@ -201,7 +201,7 @@ export function attributionView(shared) {
 }
 
 function others(header) {
-  return `${OTHERS}${isLone(header) || isAtOnce(header) ? "" : "; the page of ‘manyheads serve’ has all"}.`;
+  return `${OTHERS}${isLone(header) ? "" : "; the page of ‘manyheads serve’ has all"}.`;
 }
 
 // Those that are there, or can be asked for; and what is owed to.

@@ -1,28 +1,26 @@
 // The box to type in. Any host that can answer has it; the rest of the page is about what was answered last.
 
-import { button, choice } from "./controls.js";
-import { h, replaceControls } from "./dom.js";
+import { button } from "./controls.js";
+import { h } from "./dom.js";
 import { visible } from "./letters.js";
+import { makeTelling } from "./telling.js";
 
-const BEAMS = [
-  [0, "default", "as the model’s recipe says"],
-  [1, "1", "the likeliest piece at each step"],
-  [2, "2"], [4, "4"], [8, "8"],
-];
 const HINT = "Type a sentence and press Enter.";
 
-export function askBox(asking, example, ask) {
+// tells: what the model can be told, see telling.js
+export function askBox(asking, { example, tells }, ask) {
   const area = h("textarea", {
     rows: 2, dir: "auto", spellcheck: "false", placeholder: example || "", "aria-label": "Text to translate",
     keydown: enter,
   });
   const status = h("p", { class: "status", role: "status" });
   const answer = h("p", { class: "unseen", role: "status" });
-  const beams = h("span", { class: "beams" });
+  const telling = makeTelling(tells, tell, enter);
   const parts = partsChooser((part) => ask({ part }));
   const go = h("button", { type: "button", class: "go", click: translate }, "Translate");
   const element = h("section", { class: "ask", "aria-label": "Translate" },
-    area, h("div", { class: "ways" }, beams, parts.element, status, go), answer);
+    area, h("div", { class: "ways" }, telling.element, parts.element, status, go), answer);
+  let answered = false;
 
   // An empty box translates the example that it shows. Who composes a letter by Enter has not finished typing.
   function enter(event) {
@@ -33,7 +31,13 @@ export function askBox(asking, example, ask) {
 
   function translate() {
     if (!area.value.trim()) area.value = area.placeholder;
-    ask({ text: area.value, part: 1 });
+    ask({ text: area.value, part: 1, ...telling.said() });
+  }
+
+  // Before there is an answer, it waits for a text.
+  function tell(patch) {
+    if (answered) ask(patch);
+    else asking.prefer(patch);
   }
 
   function fill({ text }) {
@@ -46,8 +50,8 @@ export function askBox(asking, example, ask) {
     status.classList.toggle("warning", Boolean(refused));
     status.textContent = busy ? "thinking …" : refused ? refusal.sentence : header ? "" : HINT;
     answer.textContent = busy || !header ? "" : `Translation: ${visible(header.translation)}`;
-    const prefer = header ? ask : asking.prefer;
-    replaceControls(beams, choice("Beam", BEAMS, question.beam, (beam) => prefer({ beam })));
+    answered = Boolean(header);
+    telling.update(question);
     parts.update(header);
   }
 

@@ -1,4 +1,4 @@
-// Choosers. All are native radio buttons and checkboxes in labels: keyboards and screen readers know them.
+// Choosers. All are native radio buttons, checkboxes and fields in labels: keyboards and screen readers know them.
 
 import { h } from "./dom.js";
 import { kindsIn, roleOfKind } from "./models.js";
@@ -24,6 +24,11 @@ export function check(label, value, choose) {
   return h("label", { class: "check", "aria-label": label },
     h("input", { type: "checkbox", checked: value, change: (event) => choose(event.target.checked) }),
     h("span", {}, label));
+}
+
+// Something short to type; `look` is what its input has.
+export function field(label, look) {
+  return h("label", { class: "field" }, h("span", { class: "name" }, label), h("input", { autocomplete: "off", ...look }));
 }
 
 export function button(label, act, title = null) {

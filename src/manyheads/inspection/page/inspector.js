@@ -31,6 +31,7 @@ import { changed, firstSelection, fromAddress, isStep, toAddress } from "./selec
 import { stepsView } from "./steps.js";
 import { switchesView } from "./switches.js";
 import { tablesView } from "./tables.js";
+import { tellsOf } from "./telling.js";
 
 const MAKERS = {
   iterations: iterationsView, align: alignView, lines: linesView, matrix: matrixView, map: mapView, steps: stepsView, beam: beamView,
@@ -125,8 +126,9 @@ const inspector = {
     const header = () => model.get("header");
     const place = address ? pageAddress() : ownAddress();
     const body = h("div", { class: "found" });
+    const tells = tellsOf(model);
     const asking = !header() || header().live ? openAsking(model, tell) : null;
-    const box = asking && askBox(asking, model.get("example"), ask);
+    const box = asking && askBox(asking, { example: model.get("example"), tells }, ask);
     const other = openOther(model, asking, () => drawn && drawn.show());
     let drawn = null;
     el.classList.add("manyheads-inspector");
@@ -155,7 +157,7 @@ const inspector = {
     }
 
     function recall() {
-      const question = asking && questionIn(place.read());
+      const question = asking && questionIn(place.read(), tells);
       const same = question && Object.keys(question).every((key) => question[key] === asking.question[key]);
       if (question && !same) {
         box.fill(question);

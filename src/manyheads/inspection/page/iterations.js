@@ -15,6 +15,7 @@ import { cutOf } from "./rows.js";
 import { makeTip } from "./tip.js";
 
 const NAMES_ROOM = 120; // pixels that the names of rows take, which stay where they are
+const SHOW_HEADS = "all other views then show what heads did in this iteration";
 const HOW_TO_READ =
   "Tinted by how sure the model was of a word when it wrote it. Outlined: masked before, and written in this iteration; in red, if it "
   + "said something else. What was kept is quiet.";
@@ -24,12 +25,14 @@ export function iterationsView(shared) {
 }
 
 function fillingView(shared) {
-  const { header } = shared;
+  const { header, asking } = shared;
   const lengths = h("div", { class: "controls" });
   const play = button("Play", () => player.toggle());
   const count = h("span", { class: "aside" });
+  const heads = asking ? button("Show its heads", showHeads, SHOW_HEADS) : null;
+  const refused = h("p", { class: "note warning" });
   const transport = h("div", { class: "controls" },
-    button("←", () => move(-1), "one iteration back"), play, button("→", () => move(1), "one iteration on"), count);
+    button("←", () => move(-1), "one iteration back"), play, button("→", () => move(1), "one iteration on"), count, heads);
   const read = h("p", { class: "filling before", "aria-label": "What this iteration read" });
   const line = h("p", { class: "filling", "aria-label": "The text after this iteration" });
   const grid = h("div", { class: "filled", role: "grid", "aria-label": "Iterations and places" });
@@ -37,7 +40,7 @@ function fillingView(shared) {
   const told = h("dl", { class: "facts" });
   const lead = h("p", { class: "lead" });
   const history = h("ol", { class: "bars by-pass" });
-  const element = h("div", { class: "iterations" }, lengths, transport, h("div", {}, read, line), scroll,
+  const element = h("div", { class: "iterations" }, lengths, transport, refused, h("div", {}, read, line), scroll,
     h("p", { class: "note" }, HOW_TO_READ), told, h("section", {}, lead, history));
   const tip = makeTip(element);
 
@@ -46,6 +49,7 @@ function fillingView(shared) {
   const now = () => clamp((shared.state.pass ?? last() - 1) + 1, 1, last()); // counted from 1
   const place = () => placeNow(shared);
   const go = (n) => shared.choose({ pass: clamp(n, 1, last()) - 1 });
+  const canShow = () => attempt().taken && now() !== header.iteration;
   const choosePlace = (n) => (attempt().taken ? { target: n } : { place: n });
   const player = makePlayer({
     now, go, last, shown: () => element.isConnected,
@@ -60,7 +64,14 @@ function fillingView(shared) {
     showGrid();
     showTold();
     showHistory();
+    if (asking) showAsking();
     tell();
+  }
+
+  function showAsking() {
+    const { refusal } = asking;
+    heads.ariaDisabled = String(!canShow());
+    refused.textContent = refusal && refusal.place === "iterations" ? refusal.sentence : "";
   }
 
   function showLengths() {
@@ -156,6 +167,11 @@ function fillingView(shared) {
     const [one, n] = [attempt().iterations[now() - 1], place()];
     if (n !== null) shared.say(cellTold(attempt(), now() - 1, n));
     else shared.say(`iteration ${now()} of ${last()}: ${nowMasked(one)}; least sure: ${leastSure(one)}`);
+  }
+
+  // The last is asked for as such: without some heads, another length may be taken, and be done earlier.
+  function showHeads() {
+    if (canShow()) asking.ask({ iteration: now() === last() ? 0 : now() }, "iterations");
   }
 
   // ── moving ────────────────────────────────────────────────────────────────────────────────────────────────────────

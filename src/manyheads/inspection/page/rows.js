@@ -17,6 +17,11 @@ export function readPieces(header, side) {
   return isAtOnce(header) ? header.read.pieces : header.target.pieces.slice(0, -1);
 }
 
+// What was written, as a text and its words: of a graph, those of its path.
+export function writtenText({ target, graph }) {
+  return graph ? { text: target.text, words: graph.path.map((n) => target.words[n]) } : target;
+}
+
 // Of a model that fills places in: the length that was taken, and the iteration that all views show the heads of.
 export function takenTry(header) {
   return header.tries.find((one) => one.taken);

@@ -3,8 +3,9 @@
 
 const UNREACHABLE = { error: "the server does not answer: is it still running?" };
 
-export function fromServer(example) {
-  const held = { example };
+// `told` is what the page says of the model: {example, tells}.
+export function fromServer(told) {
+  const held = { ...told };
   const listeners = new Map();
   const turns = new Map(); // of each type, the question that is under way
   const tell = (name, ...what) => [...(listeners.get(name) || [])].forEach((act) => act(...what));

@@ -6,7 +6,7 @@ import { active, focusNamed, h, nameOf, replace } from "./dom.js";
 import { fact } from "./facts.js";
 import { isLone, kindsIn, nameOfOutput } from "./models.js";
 import { signed } from "./numbers.js";
-import { isAtOnce } from "./rows.js";
+import { isAtOnce, writtenText } from "./rows.js";
 import { rankLegend, rankLists, ranksOf } from "./ranking.js";
 import { sameHead, switchBlock } from "./switchblock.js";
 import { switchesPicture } from "./switchespicture.js";
@@ -55,8 +55,14 @@ export function switchesView(shared) {
   }
 
   function showRanks(found) {
-    const what = asking ? "the translation with all heads" : isAtOnce(header) ? decidedBy(header) : `this ${nameOfOutput(header)}`;
+    const what = asking ? whatOfBase() : isAtOnce(header) ? decidedBy(header) : `this ${nameOfOutput(header)}`;
     replace(ranks, found ? [rankLegend(shared.colours, what), rankLists(found, asking ? toggle : null)] : []);
+  }
+
+  function whatOfBase() {
+    const { base } = asking;
+    const what = base && base.tries ? `what iteration ${base.iteration} wrote` : base && base.graph ? "the path" : "the translation";
+    return `${what} with all heads`;
   }
 
   function showOutcome() {
@@ -68,12 +74,13 @@ export function switchesView(shared) {
       replace(outcome, h("p", { class: "lead" }, sayOff(header.off), h("small", {}, HOW_TO_SWITCH)));
       return;
     }
-    const change = header.against.log_probability - base.log_probability;
+    const { change } = header.against;
+    const part = base.tries ? `: what its iteration ${base.iteration} wrote` : "";
     replace(outcome,
       h("p", { class: "lead" }, sayOff(header.off)),
-      h("div", { class: "compared" }, compared(base.target, header.target, ["with all", "without"])),
+      h("div", { class: "compared" }, compared(writtenText(base), writtenText(header), ["with all", "without"])),
       h("dl", { class: "facts" },
-        fact("Δ log-probability of the first", signed(change), likelier(change)),
+        fact("Δ log-probability of the first", signed(change), `${likelier(change)}${part}`),
         fact("log-probability of the second", signed(header.log_probability))));
     shared.say(`${sayOff(header.off)}: the first translation changes by ${signed(change)} in log-probability`);
   }
@@ -81,7 +88,7 @@ export function switchesView(shared) {
   function showNote(found) {
     const refusal = asking && asking.refusal && asking.refusal.place === "switches" ? asking.refusal.sentence : null;
     note.classList.toggle("warning", Boolean(refusal));
-    note.textContent = refusal || (asking ? "" : [found ? "" : UNRANKED, isLone(header) || isAtOnce(header) ? "" : STILL].filter(Boolean).join(" "));
+    note.textContent = refusal || (asking ? "" : [found ? "" : UNRANKED, isLone(header) ? "" : STILL].filter(Boolean).join(" "));
   }
 
   // ── switching ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,44 @@
+"""A length as people say it: pieces, or a share with a point; and what is none."""
+
+import pytest
+
+from cli.command import status
+from manyheads.decoding.said_length import length_options
+from manyheads.errors import OptionError
+
+
+@pytest.mark.parametrize(
+    ("said", "options"),
+    [
+        (None, {}),
+        ("1", {"length": 1}),
+        ("12", {"length": 12}),
+        ("4096", {"length": 4096}),
+        ("0.8", {"stretch": 0.8}),
+        (".5", {"stretch": 0.5}),
+        ("2.", {"stretch": 2.0}),
+        ("100.0", {"stretch": 100.0}),
+    ],
+)
+def test_a_point_makes_it_a_share(said, options):
+    assert length_options(said) == options
+    assert {name: type(value) for name, value in length_options(said).items()} == {
+        name: type(value) for name, value in options.items()
+    }
+
+
+@pytest.mark.parametrize(
+    "said", ["", "x", "0", "-3", "4097", "9" * 5_000, "0.0", "-0.5", "0.009", "100.1", "1.e999", "nan.", "inf", "1e3", "1,5"]
+)  # fmt: skip
+def test_what_is_no_length_is_refused_with_both_rules(said):
+    with pytest.raises(OptionError, match=r"^length must be a number of pieces, 1 to 4,096, or a share") as refusal:
+        length_options(said)
+    assert refusal.value.hint == "12 pieces, or 0.8 of what it would write"
+    assert len(refusal.value.message) < 250
+
+
+def test_at_the_command_line_it_is_called_as_it_was_typed(capsys):
+    assert status("translate", "de-en", "--length", "0.0001") == 2
+    said = capsys.readouterr().err
+    assert "--length must be a number of pieces" in said
+    assert "got '0.0001'" in said
