@@ -320,6 +320,11 @@ def test_the_last_row_of_the_lens_is_what_the_pass_says(show, inspected, writes)
     np.testing.assert_allclose(best, [exp(one.candidates[0].log_probability) for one in found.choices], atol=1e-5)
 
 
+def test_the_lens_calls_rows_what_they_are(show, writes):
+    name = "vertex 2" if writes == "graph" else "place 3"
+    assert f"After layer 0, {name}" in show(writes, "v=lens&l=0&t=2&w=0").text(".lens")
+
+
 def test_it_says_where_there_is_more(show, writes):
     assert "manyheads serve" in show(writes, "v=switches").text(".switches > .note")
     assert "manyheads serve" in show(writes, "v=attribution").text(".attribution")
@@ -340,6 +345,11 @@ def test_it_fits_a_telephone(show, writes):
     for view in VIEWS:
         page.go(f"v={view}")
         assert not page.page.evaluate("document.documentElement.scrollWidth > innerWidth"), view
+        tabs = page.page.locator("[role=tablist]").bounding_box()
+        chosen = page.page.locator("[role=tab][aria-selected=true]").bounding_box()
+        assert tabs["height"] < 2 * chosen["height"]  # one line, moved along to where the chosen one is seen
+        assert tabs["x"] <= chosen["x"]
+        assert chosen["x"] + chosen["width"] <= tabs["x"] + tabs["width"]
 
 
 def test_hostile_text_is_text(translators, look, writes, tmp_path):

@@ -96,8 +96,17 @@ export function tabsOf(shared) {
 
 export function markTab(tablist, view) {
   const tabs = [...tablist.children];
-  tabs.forEach((tab) => tab.setAttribute("aria-selected", String(tab.dataset.view === view)));
-  rove(tabs, tabs.findIndex((tab) => tab.dataset.view === view));
+  const chosen = tabs.findIndex((tab) => tab.dataset.view === view);
+  if (tabs[chosen].ariaSelected === "true") return;
+  tabs.forEach((tab, n) => (tab.ariaSelected = String(n === chosen)));
+  rove(tabs, chosen);
+  bringIntoSight(tablist, tabs[chosen]);
+}
+
+// Where tabs are one line that is moved along. (To scroll to a tab would also move the page.)
+function bringIntoSight(tablist, tab) {
+  const [all, one] = [tablist, tab].map((element) => element.getBoundingClientRect());
+  tablist.scrollLeft += (one.left + one.right - all.left - all.right) / 2;
 }
 
 export function showSettings(element, shared) {

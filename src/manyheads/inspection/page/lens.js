@@ -8,7 +8,7 @@ import { lensPicture } from "./lenspicture.js";
 import { spelt, visible } from "./letters.js";
 import { firstWritten } from "./models.js";
 import { clamp, exact } from "./numbers.js";
-import { firstRow } from "./rows.js";
+import { firstRow, nameOfRow } from "./rows.js";
 import { makeTip } from "./tip.js";
 
 const APPLIED = {
@@ -86,13 +86,13 @@ export function lensView(shared) {
 
   function sentence(place) {
     const [best] = at(place).candidates;
-    const says = `layer ${place.layer}, step ${place.step + 1}: says ‘${visible(best.text)}’ ${exact(share(best))}`;
+    const says = `layer ${place.layer}, ${nameOfRow(shared.header, place.step)}: says ‘${visible(best.text)}’ ${exact(share(best))}`;
     return `${says}; written in the end ${fateOf(place)}`;
   }
 
   function tell(place) {
     const one = at(place);
-    replace(lead, `After layer ${place.layer}, step ${place.step + 1}`,
+    replace(lead, `After layer ${place.layer}, ${nameOfRow(shared.header, place.step)}`,
       h("small", {}, place.layer === layers - 1 ? "the model’s own choice" : "what it would write if it stopped here"));
     showBars(bars, one.candidates, one.candidates.map((candidate, n) => [n, share(candidate)]), true, null);
     replace(fate, h("bdi", {}, `‘${visible(written(place.step).text)}’`), " by layer",

@@ -55,11 +55,16 @@ export function countOfWritten(header) {
   return cut === null ? takenTry(header).length : cut + 1;
 }
 
+export function nameOfRow(header, row) {
+  if (!isAtOnce(header)) return `step ${row + 1}`;
+  return header.graph ? `vertex ${row}` : `place ${row + 1}`;
+}
+
 // "writes ‘dog’, having read ‘little’": what a row of a decoder is about.
 export function rowSentence(header, row, shown) {
   const written = shown(header.target.pieces[row + firstRow(header)].text);
   const read = shown(readPieces(header, "target")[row].text);
   if (!isAtOnce(header)) return `writes ‘${written}’, having read ‘${read}’`;
-  const place = header.graph ? `vertex ${row}` : `place ${row + 1}`;
+  const place = nameOfRow(header, row);
   return wasMasked(header, row) ? `writes ‘${written}’ in ${place}, having read a mask` : `‘${written}’ in ${place} was kept`;
 }
