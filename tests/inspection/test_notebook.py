@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 from browser import launched
+from parallels import make_parallel
 
 from manyheads import OptionError, Translator, inspect
 from manyheads.inspection.bundle import make_bundle
@@ -64,6 +65,39 @@ def test_it_answers_as_the_server_does(found, shown):
     made.hear(made, {"type": "inspect", "text": " "}, [])
     assert sent[-1]["type"] == "refused"
     assert "needs a text to read" in sent[-1]["error"]
+
+
+@pytest.mark.parametrize(
+    ("writes", "tells"), [("mask", "iterations length"), ("end", "iterations"), ("graph", "length")]
+)
+def test_a_model_that_writes_all_at_once_is_asked_there_too(writes, tells):
+    found = inspect(make_parallel(writes), TEXT)
+    assert found._repr_mimebundle_()[VIEW]["model_id"]
+    made, sent = widget(found), []
+    made.send = lambda message, buffers=None: sent.append(message)
+    assert made.tells == tells
+    before = made.header
+    told = {"iterations": 2} if writes != "graph" else {"length": "3"}
+    made.hear(
+        made,
+        {
+            "type": "inspect",
+            "text": TEXT,
+            "off": [{"kind": "cross", "layer": 0, "head": 1}],
+            "against": before["number"],
+            **told,
+        },
+        [],
+    )
+    assert not sent
+    assert made.header["number"] == before["number"] + 1
+    assert made.header["against"]["number"] == before["number"]
+    if writes == "graph":
+        assert len(made.header["graph"]["path"]) == 3
+    else:
+        assert len(made.header["tries"][0]["iterations"]) == 2
+    made.hear(made, {"type": "inspect", "text": TEXT, "prefix": "A"}, [])
+    assert sent[-1]["type"] == "refused"
 
 
 def test_the_frame_draws_and_can_reach_nothing(found, tmp_path):

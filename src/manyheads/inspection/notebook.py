@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from manyheads.errors import OptionError
+from manyheads.inspection.atonce import WrittenAtOnce
 from manyheads.inspection.bundle import make_bundle
 from manyheads.inspection.comparison import second_bundle
 from manyheads.inspection.inspected import Inspected
@@ -29,7 +30,7 @@ def forms_of(inspection: Inspected, second: Inspection | None = None) -> dict[st
     shown = [one for one in (inspection, second) if one is not None]
     plain = "\n".join(text for one in shown for text in one.texts)
     forms = {"text/plain": plain, "text/html": framed(inspection, second)}
-    if isinstance(inspection, Inspection):
+    if isinstance(inspection, Inspection | WrittenAtOnce):
         with suppress(OptionError):  # without anywidget the frame is shown
             forms |= widget(inspection, second)._repr_mimebundle_()[0]
     return forms | {"text/plain": plain}
@@ -45,8 +46,8 @@ def framed(inspection: Inspected, second: Inspection | None = None) -> str:
     return FRAME.format(page=page.encode("ascii", "xmlcharrefreplace").decode())
 
 
-def widget(inspection: Inspection, second: Inspection | None = None) -> Any:
-    """A live inspector: it can translate other texts, go on from any word, and go without heads."""
+def widget(inspection: Inspection | WrittenAtOnce, second: Inspection | None = None) -> Any:
+    """A live inspector: it can translate other texts, go without heads, and go on from any word, or have other iterations and lengths."""
     try:
         from manyheads.inspection.widget import Inspector
     except ImportError:

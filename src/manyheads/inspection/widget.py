@@ -9,9 +9,10 @@ import anywidget
 import traitlets
 
 from manyheads.errors import ManyheadsError
+from manyheads.inspection.atonce import WrittenAtOnce
 from manyheads.inspection.bundle import Bundle
 from manyheads.inspection.comparison import second_bundle
-from manyheads.inspection.live import Live
+from manyheads.inspection.live import Live, tells_of
 from manyheads.inspection.singlefile import script, style
 from manyheads.inspection.switches import Head
 from manyheads.inspection.translated import Inspection
@@ -28,9 +29,12 @@ class Inspector(anywidget.AnyWidget):
     planes = traitlets.Dict().tag(sync=True)
     other = traitlets.Dict(allow_none=True).tag(sync=True)
 
-    def __init__(self, inspection: Inspection, second: Inspection | None = None) -> None:
-        super().__init__(other=None if second is None else as_bytes(second_bundle(second)))
-        self.live = Live(inspection.translator, inspection.report)
+    tells = traitlets.Unicode().tag(sync=True)
+
+    def __init__(self, inspection: Inspection | WrittenAtOnce, second: Inspection | None = None) -> None:
+        other = None if second is None else as_bytes(second_bundle(second))
+        super().__init__(other=other, tells=" ".join(tells_of(inspection.translator)))
+        self.live = Live(inspection.translator, inspection.report if isinstance(inspection, Inspection) else None)
         self.show(self.live.add(inspection, inspection.source.text))
         self.on_msg(self.hear)
 
