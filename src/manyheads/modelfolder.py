@@ -94,11 +94,21 @@ def find_model(folder: str | Path) -> Path:
         return Path(folder)
     if str(folder) in bundled_models():
         return bundled(str(folder))
-    known = ", ".join(bundled_models())
+    known, beside = ", ".join(bundled_models()), neighbours(folder)
+    what = "it is a file" if Path(folder).is_file() else "there is no such folder"
     raise InputError(
-        f"a model must be a run folder or one of the bundled models ({known}), got {str(folder)!r}: there is no such folder",
-        hint=nearest(str(folder), bundled_models()),
+        f"a model must be a run folder or one of the bundled models ({known}), got {str(folder)!r}: {what}",
+        hint=nearest(str(folder), [*bundled_models(), *beside]),
     )
+
+
+def neighbours(folder: str | Path) -> list[str]:
+    """Models beside a folder that is not there, by names like the one that was given."""
+    place = Path(folder).parent
+    try:
+        return [str(place / one.parent.name) for one in place.glob(f"*/{MODEL}")]
+    except (OSError, ValueError):
+        return []
 
 
 def is_folder(path: str | Path) -> bool:

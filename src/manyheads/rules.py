@@ -14,7 +14,7 @@ OF_WHOLE_TEXTS = ("data.target_tokenizer", "data.bpe_dropout", "train.simcut", "
 OF_TEXTS = ("data.target_tokenizer", "data.source", "data.target", "train.simcut", "train.glance", "train.validate_lines")  # fmt: skip
 IDLE = {
     "translate": ("train.glance",),
-    "parallel": ("train.simcut", "train.teachers"),
+    "parallel": ("train.simcut",),
     "embed": (*OF_WHOLE_TEXTS, "train.smoothing"),
     "classify": OF_WHOLE_TEXTS,
     "generate": OF_TEXTS,
@@ -56,6 +56,8 @@ def rules_of_parallel(recipe: "Recipe") -> Iterator[str]:
     places = max(model.places_for(recipe.data.max_length + 1, recipe.data.max_length), recipe.data.max_length + 1)
     if model.positions == "learned" and model.max_length < places:
         yield f"learned positions must reach to the last place, got model.max_length = {model.max_length} and {places} places"
+    if train.teachers:
+        yield f"a model that writes all at once learns from what a teacher has written (manyheads data distill), got train.teachers = {list(train.teachers)}"
     if model.writes == "graph":
         if train.rdrop:
             yield f"R-Drop compares words place by place, which a graph does not have, got train.rdrop = {train.rdrop}"

@@ -179,7 +179,8 @@ def test_a_device_is_written_to_and_never_replaced(capsys):
     assert status("data", "clean", "a.tsv", "--out", "/dev/full", "--removed", "full.tsv") == 1
     assert "/dev/full could not be written: No space left on device" in capsys.readouterr().err
     assert not os.path.exists("full.tsv")
-    assert status("data", "clean", "a.tsv", "--out", "no/such/folder.tsv") == 1
+    assert status("data", "clean", "a.tsv", "--out", "no/such/folder.tsv") == 2
+    assert "a folder that is there, got no/such/folder.tsv\n" in capsys.readouterr().err
 
 
 def test_a_link_stays_a_link(capsys):

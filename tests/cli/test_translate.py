@@ -113,7 +113,7 @@ def test_a_pipe_that_closes_early_is_no_error():
     [
         (["--beam", "0"], "beam must be between 1 and 1000, got 0"),
         (["--n-best", "5", "--beam", "2"], "--n-best needs a beam at least as large"),
-        (["--top-k", "5"], "temperature, --top-k and --top-p are for sampling"),
+        (["--top-k", "5"], "temperature, --top-k and --top-p are for draws"),
         (["--sample", "--beam", "3"], "sampling goes one hypothesis at a time"),
         (["--input", "nowhere.txt"], "a file must be readable, got nowhere.txt"),
     ],

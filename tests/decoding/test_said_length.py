@@ -33,7 +33,7 @@ def test_a_point_makes_it_a_share(said, options):
 def test_what_is_no_length_is_refused_with_both_rules(said):
     with pytest.raises(OptionError, match=r"^length must be a number of pieces, 1 to 4,096, or a share") as refusal:
         length_options(said)
-    assert refusal.value.hint == "12 pieces, or 0.8 of what it would write"
+    assert refusal.value.hint == "12 pieces, or 0.8 of the likeliest length"
     assert len(refusal.value.message) < 250
 
 

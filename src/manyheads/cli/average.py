@@ -14,7 +14,7 @@ def average(
     /,
     *models: str,
     checkpoints: Whole | None = None,
-    weights: Annotated[tuple[float, ...], Parameter(consume_multiple=True, negative=(), show_default=False)] = (),
+    weights: Annotated[tuple[float, ...], Parameter(consume_multiple=1, negative=(), show_default=False)] = (),
     greedy: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     data: Files = (),
     device: str = "auto",

@@ -62,7 +62,8 @@ def check(
         One JSON object: rows, pairs, pieces, lengths, sides_told_apart, findings.
     """
     from manyheads.checking.api import check_data
-    from manyheads.cli.datatable import print_report, working
+    from manyheads.cli.alive import working
+    from manyheads.cli.datatable import print_report
 
     with working("reading"):
         report = check_data(
@@ -118,9 +119,12 @@ def clean(
     """
     from manyheads.checking.api import clean_data
     from manyheads.checking.choices import output_places, parse_drop, split
-    from manyheads.cli.datatable import cleaned_lines, working
+    from manyheads.cli.alive import working
+    from manyheads.cli.datatable import cleaned_lines
 
     wanted, mended = parse_drop(drop), list(split(fix))
+    for place in reversed(output_places(out, removed)):  # what was named comes first
+        check_folder(place)
     with working("cleaning"):
         cleaned = clean_data(
             files, out=out, removed=removed, drop=wanted, fix=mended, against=against or None, model=model,
@@ -172,7 +176,7 @@ def distill(
     target
         What the target is called.
     """
-    from manyheads.cli.datatable import counting
+    from manyheads.cli.alive import counting
     from manyheads.decoding.distillation import KEPT
     from manyheads.decoding.distillation import distill as distill_corpus
 

@@ -1,10 +1,7 @@
 """How what was found in a corpus is shown: eighty columns are enough."""
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -14,24 +11,7 @@ from manyheads.checking.findings import FINDINGS, UNUSABLE
 from manyheads.checking.report import Example, Lengths, Report
 from manyheads.cli.options import Out
 
-__all__ = ["cleaned_lines", "counting", "print_report", "working"]
-
-
-def working(what: str) -> AbstractContextManager[object]:
-    """A sign of life on a terminal."""
-    console = Console(file=sys.stderr)
-    return console.status(f"{what} …") if console.is_terminal else nullcontext()
-
-
-@contextmanager
-def counting(what: str) -> Iterator[Callable[[int, int], object]]:
-    """How far it is, on a terminal."""
-    console = Console(file=sys.stderr)
-    if not console.is_terminal:
-        yield lambda done, of: None
-        return
-    with console.status(f"{what} …") as status:
-        yield lambda done, of: status.update(f"{done:,} of {of:,} {what} …")
+__all__ = ["cleaned_lines", "print_report"]
 
 
 def print_report(files: Sequence[str], report: Report) -> None:

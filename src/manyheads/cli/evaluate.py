@@ -7,6 +7,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from manyheads.cli.alive import working
 from manyheads.cli.options import (
     NOT_FINITE,
     Beam,
@@ -85,13 +86,15 @@ def evaluate(
             "judge": judge,
         }
         refuse_options(kind, **said, **({} if names_sides else {"source": source, "target": target}))
-        show_texts(score(model, data, (source, target), device, precision), as_json)
+        with working("scoring"):
+            found = score(model, data, (source, target), device, precision)
+        show_texts(found, as_json)
         return
     given = {"beam": beam, "length_penalty": length_penalty, "iterations": iterations, **length_options(length)}
     options: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
-    scores = evaluate_model(
-        load_models(model, others, judge, device, precision).naming(source, target), data, **options
-    )
+    with working("translating"):
+        translator = load_models(model, others, judge, device, precision).naming(source, target)
+        scores = evaluate_model(translator, data, **options)
     if as_json:
         found = scores.as_object()
         print(json.dumps(found | {"perplexity": finite(found["perplexity"])}))  # noqa: T201

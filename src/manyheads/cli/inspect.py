@@ -11,7 +11,7 @@ from manyheads.cli.headtable import LIMIT, report_on, show_report
 from manyheads.cli.options import Beam, Device, File, Files, Iterations, Length, Model, Out, Whole
 from manyheads.cli.output import check_folder
 from manyheads.decoding.said_length import length_options
-from manyheads.errors import OptionError
+from manyheads.errors import OptionError, SaveError
 
 __all__ = ["inspect"]
 
@@ -34,7 +34,7 @@ def inspect(
     as_json: Annotated[File | None, Parameter(name="--json", show_default=False)] = None,
     compare: Annotated[str | None, Parameter(show_default=False)] = None,
     compare_text: Annotated[str | None, Parameter(allow_leading_hyphen=True, show_default=False)] = None,
-    compare_off: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True, show_default=False)] = (),
+    compare_off: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=1, show_default=False)] = (),
     replay: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     term: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     view: str = "matrix",
@@ -241,6 +241,9 @@ def write(found: Any, path: str, form: str, how: dict[str, Any]) -> None:
         raise OptionError(f"--{form} names a file that ends in .{form}, got {path!r}")
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        found.save(path, **(how if form != "json" else {}))
+        try:
+            found.save(path, **(how if form != "json" else {}))
+        except OSError as error:
+            raise SaveError(f"{path} could not be written: {error.strerror or error}") from None
     for line in (path, *(str(one.message) for one in said)):
         print(line, file=sys.stderr)  # noqa: T201

@@ -25,6 +25,7 @@ from manyheads.cli.flops import flops
 from manyheads.cli.generate import generate
 from manyheads.cli.importing import import_model
 from manyheads.cli.inspect import inspect
+from manyheads.cli.mistakes import explain
 from manyheads.cli.recipes import app as recipes
 from manyheads.cli.score import score
 from manyheads.cli.serve import serve
@@ -102,8 +103,7 @@ def run(arguments: list[str] | None) -> None:
         finally:
             sys.stdout.flush()  # here, where it is known what to do if it fails
     except CycloptsError as error:
-        command = " ".join(["manyheads", *(error.command_chain or ())])
-        fail(str(error), f"`{command} --help` shows what there is", 2)
+        fail(*explain(error), 2)
     except ManyheadsError as error:
         if error.said:  # by the first of several processes
             sys.modules["manyheads.team"].let_the_first_speak()

@@ -40,13 +40,16 @@ __all__ = [
 
 def whole_number(hint: type, tokens: Sequence[Token]) -> int:
     """Plain int(): 2.7 is no whole number, and is not to become 3."""
-    return int(tokens[0].value)
+    try:
+        return int(tokens[0].value)
+    except ValueError:
+        raise ValueError(f"a whole number is needed, got {tokens[0].value!r}") from None
 
 
 Whole = Annotated[int, Parameter(converter=whole_number)]
 File = Annotated[str, Parameter(allow_leading_hyphen=True)]  # "-" is standard input or output
-Files = Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=(), show_default=False)]
-Settings = Annotated[tuple[str, ...], Parameter(name="--set", negative=(), consume_multiple=True, show_default=False)]
+Files = Annotated[tuple[str, ...], Parameter(consume_multiple=1, negative=(), show_default=False)]
+Settings = Annotated[tuple[str, ...], Parameter(name="--set", negative=(), consume_multiple=1, show_default=False)]
 Json = Annotated[bool, Parameter(name="--json", negative=(), show_default=False)]
 AlignHead = Annotated[
     str | None,
@@ -61,7 +64,7 @@ Others = Annotated[
     tuple[str, ...],
     Parameter(
         name="--with",
-        consume_multiple=True,
+        consume_multiple=1,
         negative=(),
         show_default=False,
         help="More models, run folders: each token is chosen by the mean of all models' probabilities.",
@@ -87,7 +90,7 @@ Iterations = Annotated[
 Length = Annotated[
     str | None,
     Parameter(
-        help="Of such a model: so many pieces (12), or times as many as it would write (with a point: 0.8).",
+        help="Of such a model: so many pieces (12), or so many times the length that it finds likeliest (with a point: 0.8).",
     ),
 ]
 SourceName = Annotated[

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from manyheads.cli.align import choose_reading
+from manyheads.cli.alive import counted
 from manyheads.cli.control import NO_CONTROL, Control, search_options, wishes_of_lines
 from manyheads.cli.options import (
     NOT_FINITE,
@@ -28,7 +29,7 @@ from manyheads.cli.options import (
     load_models,
     say,
 )
-from manyheads.cli.output import open_output
+from manyheads.cli.output import check_folder, open_output
 from manyheads.decoding.links import moses
 from manyheads.decoding.said_length import length_options
 from manyheads.errors import OptionError
@@ -113,6 +114,7 @@ def translate(
         "beam": beam, "length_penalty": length_penalty, "n_best": n_best, "sample": sample or mbr is not None,
         "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "batch": batch, "iterations": iterations, **length_options(length), **search_options(control),
     }  # fmt: skip
+    check_folder(output)
     if input == control.prefixes == "-":
         raise OptionError("standard input is read once, got - as --input and as --prefixes")
     wishes = wishes_of_lines(control)
@@ -138,8 +140,9 @@ def run(
         else translate_by_agreement(translator, lines, mbr, search, **how)
     )
     odd: Counter[str] = Counter()
-    with open_output(output, flush=chunk == 1) as write:
+    with open_output(output, flush=chunk == 1) as write, counted("lines translated", output) as count:
         for number, line in enumerate(found, 1):
+            count(number)
             if as_json:
                 write(json.dumps(as_object(line, search.outputs, reading, wished=bool(wishes)), ensure_ascii=False))
             else:

@@ -27,7 +27,8 @@ def reading_of(folder: str | Path, translator: Translator, head: str | None = No
     """What to read an alignment from: `head`, or what the recipe says. A run from before recipes said it is asked itself:
     it has kept its development set."""
     dev = [find_model(folder) / "data" / name for name in DEV]
-    if head or translator.recipe.decode.alignment or not all(path.is_file() for path in dev):
+    asked = translator.single.config.causal and not translator.recipe.decode.alignment
+    if head or not asked or not all(path.is_file() for path in dev):
         return translator.reading(head)
     return find_reading(translator, read_dev([Corpus(tuple(map(str, dev)))], Counts()))
 

@@ -58,7 +58,7 @@ class Search(Section):
             yield f"n_best needs a beam at least as large, got {self.n_best} and a beam of {self.beam}"
         drawn = (self.temperature, self.top_k, self.top_p) != (1.0, 0, 1.0)
         if drawn and not self.sample:
-            yield "temperature, top_k and top_p are for sampling: set sample"
+            yield "temperature, top_k and top_p are for draws, got one of them without sample (--sample)"
         yield from self.rules_of_control()
 
     def rules_of_control(self) -> Iterator[str]:

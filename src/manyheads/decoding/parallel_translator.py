@@ -109,7 +109,9 @@ class ParallelTranslator(Translator):
 
     def script(self, source: list[int], wishes: Wishes, search: Any) -> None:
         if wishes:
-            raise OptionError("wishes are for models that write token by token, got one that writes all at once")
+            raise OptionError(
+                "prefixes, and words that must or must not appear, are for models that write token by token, got one that writes all at once"
+            )
 
     def reading(self, head: str | None = None) -> Reading:
         raise OptionError("alignments are read from models that write token by token, got one that writes all at once")

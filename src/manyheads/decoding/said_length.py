@@ -1,4 +1,4 @@
-"""How long a translation is to be, as people say it: 12 is a number of pieces, 0.8 a share of what the model would write by itself."""
+"""How long a translation is to be, as people say it: 12 is a number of pieces, 0.8 that many times the length that the model finds likeliest."""
 
 from manyheads.errors import OptionError, brief
 
@@ -21,5 +21,5 @@ def length_options(said: str | None) -> dict[str, float]:
     except ValueError:
         raise OptionError(
             f"length must be a number of pieces, 1 to {MOST_PIECES:,}, or a share with a point, {SHARES[0]} to {SHARES[1]}, got {brief(said)}",
-            hint="12 pieces, or 0.8 of what it would write",
+            hint="12 pieces, or 0.8 of the likeliest length",
         ) from None

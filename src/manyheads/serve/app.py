@@ -70,7 +70,7 @@ class Ask(Question):
     """What to translate, and how: a target to be written, as text or piece by piece, or a prefix; heads to go without; a part of a long text.
 
     `against` is the number of an answer whose output is also scored without these heads. A model that writes all at once is told how often it fills in
-    its places, how long its translation is ("12" pieces, "0.8" of what it would write) and whose iteration's heads are looked at. Each model refuses
+    its places, how long its translation is ("12" pieces, "0.8" of the likeliest length) and whose iteration's heads are looked at. Each model refuses
     what means nothing to it; 0 and "" say nothing.
     """
 

@@ -21,17 +21,20 @@ def read_tsv(path: str, reading: ReadOptions) -> Iterator[Row]:
 def parse_columns(path: str, number: int, text: str) -> Row:
     columns = text.split("\t")
     if len(columns) != 2:
-        raise wrong_columns(path, number, len(columns))
+        raise wrong_columns(path, number, columns)
     return Row(number, (columns[0], columns[1]))
 
 
-def wrong_columns(path: str, number: int, count: int) -> InputError:
+def wrong_columns(path: str, number: int, columns: Sequence[str]) -> InputError:
+    count = len(columns)
     return InputError(
         f"a line of a TSV file must be source TAB target, got {path}, line {number}: {count} "
         + ("column" if count == 1 else "columns"),
-        hint="two files, one for each side, are given as: source-file target-file"
-        if count == 1
-        else f"the first two columns alone: cut -f 1,2 {path} > two-columns.tsv",
+        hint=f"the first two columns alone: cut -f 1,2 {path} > two-columns.tsv"
+        if count > 1
+        else "columns are separated by tabs; a program that has made a table with commas can save it with tabs, too"
+        if path.lower().removesuffix(".gz").removesuffix(".zst").endswith(".csv")
+        else "two files, one for each side, are given as: source-file target-file",
     )
 
 

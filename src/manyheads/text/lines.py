@@ -79,6 +79,10 @@ def open_file(path: str) -> AbstractContextManager[io.BufferedReader]:
 def where_from(path: str) -> str | None:
     if os.path.isdir(path):
         return "name a file in it"
+    if os.path.exists(path):
+        return None
+    if " " in path.strip():
+        return f"a sentence is given by standard input: echo {path!r} | …"
     return None if os.path.isabs(path) or path == "-" else f"it was looked for in {os.getcwd()}"
 
 

@@ -72,6 +72,8 @@ def train(
     going_on = run if resume and run.files() else None
     recipe, changes = with_teachers(recipe, changes or {}, teachers)
     chosen, origin, why = choose_recipe(recipe, changes, base, train, going_on)
+    if going_on and not chosen.train.teachers:  # whoever named a recipe need not name them again
+        chosen = replace(chosen, train=replace(chosen.train, teachers=run.recipe().train.teachers))
     faculty = None if going_on else Faculty.of(chosen, origin)  # a run that is finished does not need them any more
     if faculty or (going_on and chosen.train.teachers):
         chosen = taught_recipe(chosen, (faculty.recipe if faculty else run.recipe()).data, changes)

@@ -71,9 +71,16 @@ def conclude(session: Session, ending: Ending, asked: dict[str, Any]) -> Trained
         session.show.say(f"on the way: {', '.join(troubles)}; {run.log} has every one")
     comparison(progress.before, after, session.show.say)
     session.show.say(
-        f"done: {metrics_line(validation.metrics)}  (dev, as it will be used)\nmodel in {run.root}{report}"
+        f"done: {metrics_line(validation.metrics)}  (dev, as it will be used{kept_from(progress)})\nmodel in {run.root}{report}"
     )
     return Trained(run.root, progress.step, validation.metrics, ending.reason)
+
+
+def kept_from(progress: Progress) -> str:
+    """The best is not always the last."""
+    return (
+        f": the best of its validations, at step {progress.best_step:,}" if progress.best_step != progress.step else ""
+    )
 
 
 def judged_again(session: Session, model: nn.Module, on_dev: Validation) -> dict[str, dict[str, float]]:

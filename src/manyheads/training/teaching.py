@@ -63,10 +63,16 @@ class Faculty:
         if newest := Checkpoints(checkpoints, lambda _: None).newest():
             progress = read_progress(newest)
             then, now = progress.data.get("teachers", "").split(), self.fingerprints
-            other = [number for number, (one, its) in enumerate(zip(then, now, strict=False), 1) if one != its]
-            if other or len(then) != len(now):
-                which = f"another number {other[0]}" if other else f"{len(now)} instead of {len(then)}"
-                raise changed_data(f"other teachers than at step {progress.step:,}: {which}")
+            if then != list(now):
+                raise changed_data(f"other teachers than at step {progress.step:,}: {difference(then, now)}")
+
+
+def difference(then: Sequence[str], now: Sequence[str]) -> str:
+    if len(then) != len(now):
+        return f"{len(now)} instead of {len(then)}"
+    if sorted(then) == sorted(now):
+        return "the same in another order"
+    return f"number {next(n for n, (one, other) in enumerate(zip(then, now, strict=True), 1) if one != other)} has other weights"
 
 
 def load_teacher(name: str) -> tuple[nn.Module, Vocabulary, Recipe]:
@@ -74,8 +80,9 @@ def load_teacher(name: str) -> tuple[nn.Module, Vocabulary, Recipe]:
         return load_by_task(name)
     except ManyheadsError as error:
         raise type(error)(
-            f"a teacher (train.teachers) must be a model that can be read, got {name!r}: {error.message}",
-            error.hint or "--teacher names them, also where a run goes on and they lie elsewhere now",
+            f"train.teachers: {error.message}",
+            error.hint
+            or "--teacher names them, with spaces between them; also where a run goes on and they lie elsewhere now",
         ) from None
 
 
@@ -83,7 +90,7 @@ def check_teacher(name: str, vocabulary: Vocabulary, teacher: Recipe, student: R
     if teacher.task != student.task:
         raise OptionError(
             f"a student learns from teachers of its own task, {student.task!r}, got {name}, for {teacher.task!r}",
-            hint="a model that writes all at once learns from what a teacher has written: manyheads data distill",
+            hint=f"models for {student.task!r} that were trained on the same data are its teachers",
         )
     if is_from_elsewhere(vocabulary, teacher):
         raise OptionError(

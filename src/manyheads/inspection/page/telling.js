@@ -12,7 +12,7 @@ const BEAMS = [
   [2, "2"], [4, "4"], [8, "8"],
 ];
 const ITERATIONS = "how often it fills in what it is not sure of; if nothing is said, as often as the model’s recipe says";
-const LENGTH = "so many pieces (12), or times as many as it would write (with a point: 0.8)";
+const LENGTH = "so many pieces (12), or so many times the length that it finds likeliest (with a point: 0.8)";
 const TELLERS = {
   beam: beamTeller,
   iterations: (tell, enter) => fieldTeller("iterations", Number, tell, enter, field("Iterations", {

@@ -1,0 +1,48 @@
+"""What was wrong with a command line, in our own words, where the parser's would not help."""
+
+from cyclopts import CycloptsError
+from cyclopts.exceptions import ConsumeMultipleError, MissingArgumentError, UnknownOptionError, UnusedCliTokensError
+
+from manyheads.recipe import SECTIONS, TASKS
+
+__all__ = ["explain"]
+
+INSTEAD = {
+    "translate": 'a file and --output FILE, or a sentence: echo "Ein Hund schläft." | manyheads translate MODEL',
+    "inspect": 'a sentence is given by --text "Ein Hund schläft."',
+    "train": "files of pairs are given by --train",
+    "evaluate": "files of pairs are given by --data",
+    "score": "files of pairs are given by --data",
+}
+"""By verb, how to say what people say otherwise."""
+
+
+def explain(error: CycloptsError) -> tuple[str, str]:
+    """(what was wrong, what to do about it)"""
+    chain = error.command_chain or ()
+    command, verb = " ".join(["manyheads", *chain]), chain[-1] if chain else ""
+    shown = f"`{command} --help` shows what there is"
+    match error:
+        case ConsumeMultipleError():
+            return f"{name_of(error)} takes at least one value, got none", shown
+        case MissingArgumentError() if error.keyword is None and error.argument and error.argument.name[:2] == "--":
+            return f"{command} needs {error.argument.name}, got none", INSTEAD.get(verb, shown)
+        case UnusedCliTokensError():
+            return f"{command} takes no such argument, got {(error.unused_tokens or [''])[0]!r}", INSTEAD.get(
+                verb, shown
+            )
+        case UnknownOptionError():
+            key = (error.token.keyword or error.token.value).removeprefix("--").partition("=")[0].replace("-", "_")
+            return str(error), f"a key of a recipe is changed by --set {home}" if (home := home_of(key)) else shown
+    return str(error), shown
+
+
+def name_of(error: MissingArgumentError) -> str:
+    return error.keyword or (error.argument.name if error.argument else "an option")
+
+
+def home_of(key: str) -> str | None:
+    """`train.steps=…` for "steps", if it is a key of a recipe."""
+    sections = {"model": TASKS["translate"].model, **SECTIONS}
+    homes = [name for name, kind in sections.items() if key in kind.__dataclass_fields__]  # type: ignore[attr-defined]
+    return f"{homes[0]}.{key}=…" if homes else None

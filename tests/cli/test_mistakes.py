@@ -1,0 +1,73 @@
+"""Mistakes that people make at a command line: what is said, what is advised, and that nothing is lost."""
+
+import pytest
+
+from cli.command import status
+
+
+def refused(capsys, *words):
+    """(the exit status, what was said)"""
+    code = status(*words)
+    return code, capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "advised"),
+    [
+        (["translate", "de-en", "in.txt", "out.txt"], "takes no such argument, got 'out.txt'", "--output FILE"),
+        (["inspect", "de-en", "Ein Hund"], "takes no such argument, got 'Ein Hund'", "--text"),
+        (["train", "tiny", "pairs.tsv", "--out", "x"], "manyheads train", "--train"),
+        (["train", "tiny", "--train", "a.tsv", "--out", "x", "--steps", "100"], "Unknown option: --steps", "--set train.steps=…"),
+        (["train", "tiny", "--train", "a.tsv", "--out", "x", "--width", "64"], "Unknown option: --width", "--set model.width=…"),
+        (["train", "tiny", "--train", "a.tsv", "--out", "x", "--nonsense"], "Unknown option: --nonsense", "--help"),
+        (["train", "tiny", "--train", "a.tsv", "--out", "x", "--teacher"], "--teacher takes at least one value, got none", "--help"),
+        (["train", "tiny", "--train", "a.tsv", "--out", "x", "--set"], "--set takes at least one value, got none", "--help"),
+        (["translate", "de-en", "--with"], "--with takes at least one value, got none", "--help"),
+        (["translate", "de-en", "--n-best", "2.5"], "a whole number is needed, got '2.5'", "--help"),
+        (["translate", "de-en", "Ein Hund schläft."], "a file must be readable", "echo 'Ein Hund schläft.' |"),
+    ],
+)  # fmt: skip
+def test_they_are_told_what_to_do(capsys, words, said, advised):
+    code, err = refused(capsys, *words)
+    assert code == 2
+    message, _, hint = err.partition("hint: ")
+    assert said in message
+    assert advised in hint
+
+
+@pytest.mark.parametrize("verb", ["translate", "clean"])
+def test_a_folder_that_is_not_there_is_found_missing_at_once(capsys, tmp_path, verb):
+    pairs, out = tmp_path / "pairs.tsv", str(tmp_path / "nowhere" / "out.tsv")
+    pairs.write_text("a\tb\n")
+    words = {
+        "translate": ["translate", "de-en", str(pairs), "--output", out],
+        "clean": ["data", "clean", str(pairs), "--out", out, "--drop", "same"],
+    }
+    code, err = refused(capsys, *words[verb])
+    assert code == 2
+    assert f"got {out}" in err
+    assert "mkdir -p" in err
+
+
+def test_models_that_are_nearly_named(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "first").mkdir(parents=True)
+    (tmp_path / "runs" / "first" / "model.safetensors").touch()
+    (tmp_path / "pairs.tsv").touch()
+    assert "did you mean 'runs/first'?" in refused(capsys, "translate", "runs/frist")[1]
+    assert "got 'pairs.tsv': it is a file" in refused(capsys, "translate", "pairs.tsv")[1]
+
+
+def test_commas_are_no_tabs(capsys, tmp_path):
+    (tmp_path / "pairs.csv").write_text("Hallo,Hello\n")
+    code, err = refused(capsys, "train", "tiny", "--train", str(tmp_path / "pairs.csv"), "--out", str(tmp_path / "run"))
+    assert code == 2
+    assert "columns are separated by tabs" in err
+
+
+def test_a_picture_that_cannot_be_written_names_its_file(capsys, tmp_path):
+    place = tmp_path / "there.html"
+    place.mkdir()
+    code, err = refused(capsys, "inspect", "de-en", "--text", "Hund", "--html", str(place))
+    assert code == 1
+    assert f"{place} could not be written" in err
