@@ -41,7 +41,7 @@ def record(work: Callable[[], None], stream: torch.cuda.Stream, pool: Any) -> to
         ABANDONED.append(graph)
         give_up(stream, pool)
         raise failed or error from None
-    if failed:
+    if failed is not None:
         graph.reset()  # gives its memory back
         raise failed
     return graph

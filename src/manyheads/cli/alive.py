@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from rich.console import Console
+from rich.status import Status
 
 __all__ = ["counted", "counting", "working"]
 
 EVERY = 10
 
 
-def working(what: str) -> AbstractContextManager[object]:
+def working(what: str) -> AbstractContextManager[Status | None]:
     """That it is under way."""
     console = Console(file=sys.stderr)
     return console.status(f"{what} …") if console.is_terminal else nullcontext()
@@ -21,14 +22,11 @@ def working(what: str) -> AbstractContextManager[object]:
 def counting(what: str) -> Iterator[Callable[[int, int], object]]:
     """How far it is, of how many."""
     with working(what) as status:
-        yield lambda done, of: status and status.update(f"{done:,} of {of:,} {what} …")  # type: ignore[attr-defined]
+        yield lambda done, of: status and status.update(f"{done:,} of {of:,} {what} …")
 
 
 @contextmanager
-def counted(what: str, output: str) -> Iterator[Callable[[int], object]]:
-    """How many there are so far, unless they are seen: where output goes to the terminal itself."""
-    if output == "-" and sys.stdout.isatty():
-        yield lambda done: None
-        return
-    with working(what) as status:
-        yield lambda done: status and done % EVERY == 0 and status.update(f"{done:,} {what} …")  # type: ignore[attr-defined]
+def counted(what: str, *, seen: bool) -> Iterator[Callable[[int], object]]:
+    """How many there are so far, unless that is seen anyway."""
+    with nullcontext() if seen else working(what) as status:
+        yield lambda done: status and done % EVERY == 0 and status.update(f"{done:,} {what} …")

@@ -140,7 +140,8 @@ def run(
         else translate_by_agreement(translator, lines, mbr, search, **how)
     )
     odd: Counter[str] = Counter()
-    with open_output(output, flush=chunk == 1) as write, counted("lines translated", output) as count:
+    seen = chunk == 1 or (output == "-" and sys.stdout.isatty())
+    with open_output(output, flush=chunk == 1) as write, counted("lines translated", seen=seen) as count:
         for number, line in enumerate(found, 1):
             count(number)
             if as_json:

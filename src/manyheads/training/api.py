@@ -72,11 +72,7 @@ def train(
     going_on = run if resume and run.files() else None
     recipe, changes = with_teachers(recipe, changes or {}, teachers)
     chosen, origin, why = choose_recipe(recipe, changes, base, train, going_on)
-    if going_on and not chosen.train.teachers:  # whoever named a recipe need not name them again
-        chosen = replace(chosen, train=replace(chosen.train, teachers=run.recipe().train.teachers))
-    faculty = None if going_on else Faculty.of(chosen, origin)  # a run that is finished does not need them any more
-    if faculty or (going_on and chosen.train.teachers):
-        chosen = taught_recipe(chosen, (faculty.recipe if faculty else run.recipe()).data, changes)
+    chosen, faculty = with_pieces(chosen, changes, origin, going_on)
     known = origin.held_out() if origin and origin.recipe.task == chosen.task else None
     data = {"train": train, "dev": dev, "old": old_dev or known}
     with gathered() as team, Show(quiet or not team.first) as show, ExitStack() as until_the_end:
@@ -111,6 +107,20 @@ def with_teachers(
     if isinstance(recipe, Recipe):
         return replace(recipe, train=replace(recipe.train, teachers=tuple(names))), changes
     return recipe, {**changes, "train.teachers": names}
+
+
+def with_pieces(
+    recipe: Recipe, changes: Mapping[str, Any], base: Base | None, run: Run | None
+) -> tuple[Recipe, Faculty | None]:
+    """(the recipe, with its teachers' pieces; the teachers). A run that goes on has their pieces, and knows whose student it is, also if it is told its
+    recipe again; one that is finished does not need them any more, so they are not looked for yet."""
+    if run is None:
+        faculty = Faculty.of(recipe, base)
+        return (taught_recipe(recipe, faculty.recipe.data, changes) if faculty else recipe), faculty
+    stored = run.recipe()
+    names = recipe.train.teachers or stored.train.teachers
+    taught = replace(recipe, train=replace(recipe.train, teachers=names))
+    return (taught_recipe(taught, stored.data, changes) if names else recipe), None
 
 
 def choose_recipe(

@@ -139,9 +139,7 @@ def record(session: Session) -> GraphedSteps | None:
         steps = GraphedSteps(
             session.state, session.config, session.machine, session.task.fused_loss(), session.task.packs(0)
         )
-    except (
-        Exception
-    ) as error:  # compilers and recordings fail in many ways: without them, training is slower, not impossible
+    except Exception as error:  # in many ways: without, training is slower, not impossible
         session.show.say(f"could not compile, going on without: {first_line(error)}")
     else:
         session.state.progress.compile_seconds += steps.compile_seconds
