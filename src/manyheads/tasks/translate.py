@@ -5,6 +5,7 @@ An encoder-decoder learns from pairs by teacher forcing: it reads the true previ
 B pairs · S source tokens · T target tokens
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -42,6 +43,8 @@ VALIDATION_BATCH = 256
 FEW, SOME, MANY = 9, 18, 64
 """Pieces of a side of the example: about as many as can be seen at once, between the first two; never more than the last."""
 TRIED = 1_000
+BY_CHANCE = 15
+"""chrF that a model may reach that writes the same frequent words, whatever it reads."""
 
 
 class Task(LineTask):
@@ -133,7 +136,7 @@ class Task(LineTask):
         outputs = [by_source[source] for source, _ in pairs]
         scores = score_outputs(pairs, outputs, symbols=self.vocabulary.target.kind == "symbols")
         samples = [Sample(*pair, output) for pair, output in zip(pairs[:SAMPLES], outputs, strict=False)]
-        return Validation(chosen_by(scores), metrics | reported(scores), samples)
+        return Validation(while_learning(scores, loss), metrics | reported(scores), samples)
 
     def translator(self, model: nn.Module) -> Translator:
         return Translator(model, self.vocabulary, self.recipe)  # type: ignore[arg-type]
@@ -153,6 +156,13 @@ def spread_pairs(pairs: list[Pair], most: int) -> list[Pair]:
 def chosen_by(scores: Scores) -> float:
     """chrF tells beginners apart where BLEU is still 0, and phones do where no word is right yet."""
     return -(scores.extra["wer"] + scores.extra["per"]) if scores.extra else scores.chrf
+
+
+def while_learning(scores: Scores, loss: float) -> float:
+    """The same, of models that may know nothing yet: some letters are right by chance, and which model has more of them says less than its loss. Any that
+    is beyond that is better."""
+    chosen = chosen_by(scores)
+    return chosen if scores.extra or chosen >= BY_CHANCE else BY_CHANCE * math.exp(-loss)
 
 
 def reported(scores: Scores) -> dict[str, float]:
