@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 SHAPES := --jaxtyping-packages=manyheads.nn,manyheads.models.transformer,manyheads.models.parts,beartype.beartype
 
-.PHONY: help setup demo test test-fast lint format bench clean
+.PHONY: help setup demo test test-fast lint format bench reference clean
 
 help:
 	@echo "make setup      install the package, editable, with every extra, into $(VENV)"
@@ -17,6 +17,7 @@ help:
 	@echo "make lint       ruff and pyrefly"
 	@echo "make format     let ruff format the code"
 	@echo "make bench      this project against PyTorch's own modules, as ratios"
+	@echo "make reference  write docs/reference anew, from the code"
 
 setup: $(READY)
 
@@ -48,6 +49,10 @@ format: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks.blocks
 	$(BIN)/python -m benchmarks.windows
+
+reference: $(READY)
+	mkdir -p docs/reference
+	$(BIN)/python -m manyheads.keys > docs/reference/recipe.md
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis

@@ -5,9 +5,10 @@ from cyclopts import App
 from rich.table import Table
 
 from manyheads.cli.options import Out
+from manyheads.errors import OptionError, nearest
 from manyheads.recipe import load_recipe, recipe_names
 
-__all__ = ["app", "list_recipes", "show"]
+__all__ = ["app", "keys", "list_recipes", "show"]
 
 app = App(
     name="recipes",
@@ -16,6 +17,7 @@ app = App(
 ```
 manyheads recipes
 manyheads recipes show paper/base
+manyheads recipes keys train.rdrop
 ```
 """,
 )
@@ -40,3 +42,25 @@ def show(name: str, /) -> None:
         A preset or a TOML file.
     """
     print(tomli_w.dumps(load_recipe(name).as_tables()), end="")  # noqa: T201
+
+
+@app.command
+def keys(word: str = "", /) -> None:
+    """Tell what the keys of a recipe mean, what they may be, and what they are if nobody says.
+
+    Parameters
+    ----------
+    word
+        A section (train), a key (train.rdrop), or a part of its name (dropout); without it, all of them.
+    """
+    from manyheads.keys import as_text, every_key, find_keys
+
+    found = find_keys(word) if word else every_key()
+    if not found:
+        names = {name for key in every_key() for name in (key.name, key.full_name)}
+        raise OptionError(
+            f"a key of a recipe, or a part of its name, is needed, got {word!r}",
+            hint=nearest(word, names) or "`manyheads recipes keys` lists all of them",
+        )
+    width = min(Out().width, 100)
+    print("\n".join(as_text(key, width) for key in found))  # noqa: T201

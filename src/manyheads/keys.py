@@ -1,0 +1,165 @@
+"""Every key of a recipe: what it means, what it may be, and what it is if nobody says. Read off the sections themselves (settings.py, models/config.py),
+so that there is no second list of them.
+
+Nothing here imports torch.
+"""
+
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, get_type_hints
+
+from manyheads.recipe import SECTIONS, TASKS
+from manyheads.rules import IDLE
+from manyheads.sections import Section, describe
+
+__all__ = ["Key", "as_markdown", "as_text", "every_key", "find_keys"]
+
+ENTRY = re.compile(r"(?P<names>[a-z_]+(?:, [a-z_]+)*)(?:\s{2,}(?P<meaning>\S.*))?")
+"""Of a section's docstring, where a key begins: its name, or the names of several that mean one thing, and then a column of text."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """
+    values     what it may be, in words
+    default    by task: a language model has other habits than a translator
+    """
+
+    section: str
+    name: str
+    values: str
+    default: dict[str, Any]
+    meaning: str
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.section}.{self.name}"
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Where it means something."""
+        return tuple(self.default)
+
+
+def every_key() -> list[Key]:
+    return [key for section in ("model", *SECTIONS) if section != "published" for key in keys_of(section)]
+
+
+def find_keys(word: str) -> list[Key]:
+    """Those of a section ("train"), one by its name ("train.rdrop"), or all whose name has the word in it."""
+    known = every_key()
+    exact = [key for key in known if word in (key.section, key.full_name)]
+    return exact or [key for key in known if word in key.full_name]
+
+
+def keys_of(section: str) -> Iterator[Key]:
+    kinds = {task: kind.tables[section] for task, kind in TASKS.items() if section in kind.tables}
+    names = dict.fromkeys(name for kind in kinds.values() for name in kind.__dataclass_fields__)  # type: ignore[attr-defined]
+    for name in names:
+        alike: dict[tuple[str, str], dict[str, Any]] = {}  # a key may mean one thing here and another there
+        for task, kind in kinds.items():
+            field = kind.__dataclass_fields__.get(name)  # type: ignore[attr-defined]
+            if field is not None and f"{section}.{name}" not in IDLE[task]:
+                alike.setdefault((values_of(kind, name), meaning_of(kind, name)), {})[task] = field.default
+        for (values, meaning), default in alike.items():
+            yield Key(section, name, values, default, meaning)
+
+
+def values_of(kind: type[Section], name: str) -> str:
+    words = describe(get_type_hints(kind)[name])
+    bounds = kind.__dataclass_fields__[name].metadata.get("bounds")  # type: ignore[attr-defined]
+    return words if bounds is None else f"{words}, {bounds[0]:,} to {bounds[1]:,}"
+
+
+def meaning_of(kind: type[Section], name: str) -> str:
+    """What the docstring of the class says that has it, its own or that of one that it is made of."""
+    for one in inspect.getmro(kind):
+        if name in (meanings := parse(one.__doc__ or "")):
+            return meanings[name]
+    return ""
+
+
+def parse(docstring: str) -> dict[str, str]:
+    """Keys and what they mean. A line that is further in goes on with the one before; a key without a text means what the one before does."""
+    found: dict[str, list[str]] = {}
+    lines: list[str] = []  # of the key that comes last
+    for line in inspect.cleandoc(docstring).splitlines():
+        entry = ENTRY.fullmatch(line)
+        if entry and (entry["meaning"] or lines):
+            lines = [entry["meaning"]] if entry["meaning"] else lines
+            found |= dict.fromkeys(entry["names"].split(", "), lines)
+        elif line.startswith(" ") and lines:
+            lines.append(line.strip())
+        else:
+            lines = []
+    return {name: " ".join(lines) for name, lines in found.items()}
+
+
+def as_text(key: Key, width: int) -> str:
+    """For a terminal."""
+    default = defaults_in_words(key)
+    head = f"{key.full_name} = {default}" if default != "–" else key.full_name
+    told = textwrap.fill(
+        key.meaning + told_of(key).replace("*", ""), width, initial_indent="    ", subsequent_indent="    "
+    )
+    return f"{head}   [{key.values}]\n{told}"
+
+
+def as_markdown() -> str:
+    """docs/reference/recipe.md"""
+    known = every_key()
+    parts = [HEAD]
+    for section in dict.fromkeys(key.section for key in known):
+        parts.append(f"\n## [{section}]\n\n| key | if nobody says | may be | what it means |\n|---|---|---|---|\n")
+        parts.extend(as_row(key) for key in known if key.section == section)
+    return "".join(parts)
+
+
+def as_row(key: Key) -> str:
+    cells = (f"`{key.name}`", defaults_in_words(key, "`"), key.values, key.meaning + told_of(key))
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def defaults_in_words(key: Key, quote: str = "") -> str:
+    """One, or one for each kind of model that has another."""
+    by_value: dict[str, list[str]] = {}
+    for task, value in key.default.items():
+        by_value.setdefault(in_toml(value), []).append(task)
+    if len(by_value) == 1:
+        return next(f"{quote}{value}{quote}" if value else "–" for value in by_value)
+    return "; ".join(f"{quote}{value}{quote} ({', '.join(tasks)})" for value, tasks in by_value.items())
+
+
+def told_of(key: Key) -> str:
+    """Which tasks it is for, unless all that have its section."""
+    of_section = [task for task, kind in TASKS.items() if key.section in kind.tables]
+    return "" if len(key.tasks) == len(of_section) else f" *({', '.join(key.tasks)})*"
+
+
+def in_toml(value: Any) -> str:
+    match value:
+        case None | "":
+            return ""
+        case bool():
+            return str(value).lower()
+        case str():
+            return f'"{value}"'
+        case tuple():
+            return str(list(value))
+    return str(value)
+
+
+HEAD = textwrap.dedent(
+    """\
+    # Every key of a recipe
+
+    A recipe is a TOML file; `--set section.key=value` changes one key for one run. `manyheads recipes show NAME` prints all of a preset, `manyheads recipes keys train`
+    what is on this page. In brackets stand the tasks that a key is for, if it is not for all. This page is made by `make reference`.
+    """
+)
+
+if __name__ == "__main__":
+    print(as_markdown(), end="")  # noqa: T201
