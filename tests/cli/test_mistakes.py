@@ -71,3 +71,15 @@ def test_a_picture_that_cannot_be_written_names_its_file(capsys, tmp_path):
     code, err = refused(capsys, "inspect", "de-en", "--text", "Hund", "--html", str(place))
     assert code == 1
     assert f"{place} could not be written" in err
+
+
+@pytest.mark.parametrize("text", ["", "one line\n", "a\tb\n"])
+def test_who_is_refused_leaves_no_folder(capsys, tmp_path, text):
+    (tmp_path / "pairs.tsv").write_text(text)
+    out, there = tmp_path / "new", tmp_path / "there"
+    there.mkdir()
+    for place in (out, there):
+        code, _ = refused(capsys, "train", "tiny", "--train", str(tmp_path / "pairs.tsv"), "--out", str(place))
+        assert code == 2
+    assert not out.exists()
+    assert there.exists()

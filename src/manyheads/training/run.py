@@ -4,13 +4,14 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from manyheads.errors import InputError, OptionError, SaveError
+from manyheads.errors import InputError, ManyheadsError, OptionError, SaveError
 from manyheads.modelfolder import MODEL, RECIPE, TOKENIZER, dump_recipe
 from manyheads.recipe import Recipe, recipe_from_text
 from manyheads.storage import MANIFEST, publish, read_file, read_manifest, withdraw
@@ -42,7 +43,9 @@ class Run:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One process at a time. The kernel lets go of the lock when its owner dies, however it dies."""
+        """One process at a time. The kernel lets go of the lock when its owner dies, however it dies. Who is refused before anything was published leaves
+        no folder behind that was not there before."""
+        new = not self.root.exists()
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             file = open(self.root / LOCK, "a+")  # noqa: SIM115
@@ -65,7 +68,12 @@ class Run:
                 file.truncate(0)
                 file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
                 file.flush()
-            yield
+            try:
+                yield
+            except ManyheadsError:
+                if new and not (self.root / MANIFEST).exists():
+                    shutil.rmtree(self.root, ignore_errors=True)
+                raise
 
     def begin(self, recipe: Recipe, resume: bool) -> None:
         """Refuse a folder that holds something else. A run that was killed early left no more than its data."""
