@@ -141,8 +141,8 @@ def test_the_command_refuses_what_is_of_other_models(folders, capsys, tmp_path):
 
 
 @pytest.mark.parametrize("writes", WAYS)
-def test_a_notebook_shows_the_page_in_a_frame(found, writes):
+def test_a_notebook_has_the_page_in_a_frame_and_as_a_widget(found, writes):
     forms = forms_of(found[writes])
-    assert set(forms) == {"text/plain", "text/html"}
+    assert set(forms) == {"text/plain", "text/html", "application/vnd.jupyter.widget-view+json"}
     assert forms["text/html"].startswith("<iframe")
     assert found[writes].translation in forms["text/plain"]
