@@ -17,7 +17,7 @@ from typing import TypeVar
 
 __all__ = [
     "InputError", "ManyheadsError", "OptionError", "SaveError", "TensorError", "TrainingError",
-    "brief", "choose", "did_you_mean", "nearest",
+    "brief", "choose", "did_you_mean", "nearest", "not_written",
 ]  # fmt: skip
 
 Choice = TypeVar("Choice")
@@ -63,6 +63,10 @@ class SaveError(ManyheadsError, OSError):
 
 class TrainingError(ManyheadsError, RuntimeError):
     """Training cannot go on; the last save is untouched."""
+
+
+def not_written(path: object, error: OSError) -> SaveError:
+    return SaveError(f"{path} could not be written: {error.strerror or error}")
 
 
 def brief(value: object) -> str:

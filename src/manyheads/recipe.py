@@ -42,6 +42,7 @@ __all__ = [
     "RefineConfig",
     "TrainConfig",
     "change_recipe",
+    "homes_of",
     "load_recipe",
     "recipe_from_text",
     "recipe_names",
@@ -311,8 +312,13 @@ def for_task(task: str) -> str:
 
 def where_it_belongs(name: str, known: Mapping[str, type[Section]]) -> str:
     """A key that lost its section, or a word that was meant to be another."""
-    homes = [section for section, kind in known.items() if name in kind.__dataclass_fields__]  # type: ignore[attr-defined]
+    homes = homes_of(name, known)
     return f"it belongs under [{homes[0]}]" if homes else did_you_mean(name, [*known, "extends", "description", "task"])
+
+
+def homes_of(key: str, known: Mapping[str, type[Section]]) -> list[str]:
+    """The sections that have a key of this name."""
+    return [section for section, kind in known.items() if key in kind.__dataclass_fields__]  # type: ignore[attr-defined]
 
 
 def build_section(name: str, kind: type[Section], table: Table, where: str) -> Section:

@@ -87,6 +87,25 @@ class Look:
         return found.value.path().read_bytes()
 
 
+@contextmanager
+def opening(browser, *addresses):
+    """Opens pages of servers, (address, at, …) → Look; in the end nothing may have left these servers, nothing be complained of."""
+    opened = []
+
+    def open_at(address, at="", ready=False, **options):
+        opened.append(Look(browser, address, at, ready=ready, **options))
+        opened[-1].page.set_default_timeout(30_000)
+        return opened[-1]
+
+    yield open_at
+    allowed = (*(f"{address}/" for address in addresses), "blob:", "data:")
+    for one in opened:
+        assert one.complaints == []
+        assert one.dialogs == []
+        assert [url for url in one.requests if not url.startswith(allowed)] == []
+        one.page.close()
+
+
 def weights_in(rows):
     """The numbers of the matrix's table; a masked cell is 0."""
     return np.array([[float(cell or 0) for cell in row[1:]] for row in rows[1:]])

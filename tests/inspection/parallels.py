@@ -29,6 +29,13 @@ def make_ending():
     return translator
 
 
+def save_parallels(place):
+    """Folders of one model of each way."""
+    for writes in WAYS:
+        make_parallel(writes).save(place / writes)
+    return {writes: place / writes for writes in WAYS}
+
+
 def make_parallel(writes, seed=0, scale=1.7, **options):
     """Weights are larger than a model begins with: so it is surer of some words than of others, and changes its mind."""
     small = {"model.width": 32, "model.layers": 2, "model.heads": 4, "model.feedforward": 48, "data.vocabulary": 320}

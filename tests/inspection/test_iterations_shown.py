@@ -7,7 +7,7 @@ from io import StringIO
 from math import exp
 
 import pytest
-from parallels import TEXT, WAYS, make_parallel
+from parallels import TEXT, WAYS, save_parallels
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -23,10 +23,7 @@ OPTIONS = {"mask": {"length": 9, "iterations": 4}, "end": {"iterations": 4}, "gr
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    place = tmp_path_factory.mktemp("runs")
-    for writes in WAYS:
-        make_parallel(writes).save(place / writes)
-    return {writes: place / writes for writes in WAYS}
+    return save_parallels(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="module")

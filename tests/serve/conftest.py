@@ -4,16 +4,13 @@ import signal
 
 import pytest
 
-from inspection.parallels import WAYS, make_parallel
+from inspection.parallels import WAYS, save_parallels
 from serve.test_serve import start
 
 
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory):
-    place = tmp_path_factory.mktemp("runs")
-    for writes in WAYS:
-        make_parallel(writes).save(place / writes)
-    return {writes: place / writes for writes in WAYS}
+    return save_parallels(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="session")

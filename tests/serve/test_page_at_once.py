@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from inspection.browser import Look, assert_drawn, launched
+from inspection.browser import assert_drawn, launched, opening
 from inspection.parallels import HOSTILE, TEXT, TITLES, VIEWS
 from manyheads import inspect
 from manyheads.inspection.importance import log_probability
@@ -26,20 +26,8 @@ def browser():
 @pytest.fixture
 def look(browser, addresses):
     """Opens a model's page; nothing may leave its server, and nothing may be complained of."""
-    opened = []
-
-    def open_at(writes, at="", **options):
-        opened.append(Look(browser, addresses[writes], at, ready=False, **options))
-        opened[-1].page.set_default_timeout(30_000)
-        return opened[-1]
-
-    yield open_at
-    served = tuple(f"{address}/" for address in addresses.values())
-    for one in opened:
-        assert one.complaints == []
-        assert one.dialogs == []
-        assert [url for url in one.requests if not url.startswith((*served, "blob:", "data:"))] == []
-        one.page.close()
+    with opening(browser, *addresses.values()) as open_at:
+        yield lambda writes, at="", **options: open_at(addresses[writes], at, **options)
 
 
 @pytest.fixture

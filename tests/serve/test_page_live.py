@@ -5,10 +5,11 @@ import re
 import signal
 import urllib.parse
 import urllib.request
+from functools import partial
 
 import pytest
 
-from inspection.browser import Look, launched
+from inspection.browser import launched, opening
 from serve.test_serve import start
 
 TEXT = "Ein kleiner Hund schläft unter dem Tisch."
@@ -33,19 +34,8 @@ def browser():
 @pytest.fixture
 def look(browser, address):
     """Opens the page; nothing may leave this server, and nothing may be complained of."""
-    opened = []
-
-    def open_at(at="", ready=False, **options):
-        opened.append(Look(browser, address, at, ready=ready, **options))
-        opened[-1].page.set_default_timeout(30_000)
-        return opened[-1]
-
-    yield open_at
-    for one in opened:
-        assert one.complaints == []
-        assert one.dialogs == []
-        assert [url for url in one.requests if not url.startswith((f"{address}/", "blob:", "data:"))] == []
-        one.page.close()
+    with opening(browser, address) as open_at:
+        yield partial(open_at, address)
 
 
 def answered(page):

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from manyheads.cli.options import Device, File, Json, Precision, finite, say
 from manyheads.cli.output import check_folder, open_output
-from manyheads.errors import OptionError, SaveError
+from manyheads.errors import OptionError, not_written
 
 __all__ = ["embed"]
 
@@ -97,7 +97,7 @@ def open_array(path: str, width: int) -> Iterator[Write]:
             np.save(out, vectors)
         os.replace(temporary, path)
     except OSError as error:
-        raise SaveError(f"{path} could not be written: {error.strerror}") from None
+        raise not_written(path, error) from None
     finally:
         for left in (rows, temporary):
             left.unlink(missing_ok=True)

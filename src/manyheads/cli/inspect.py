@@ -11,7 +11,7 @@ from manyheads.cli.headtable import LIMIT, report_on, show_report
 from manyheads.cli.options import Beam, Device, File, Files, Iterations, Length, Model, Out, Whole
 from manyheads.cli.output import check_folder
 from manyheads.decoding.said_length import length_options
-from manyheads.errors import OptionError, SaveError
+from manyheads.errors import OptionError, not_written
 
 __all__ = ["inspect"]
 
@@ -244,6 +244,6 @@ def write(found: Any, path: str, form: str, how: dict[str, Any]) -> None:
         try:
             found.save(path, **(how if form != "json" else {}))
         except OSError as error:
-            raise SaveError(f"{path} could not be written: {error.strerror or error}") from None
+            raise not_written(path, error) from None
     for line in (path, *(str(one.message) for one in said)):
         print(line, file=sys.stderr)  # noqa: T201

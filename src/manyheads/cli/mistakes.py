@@ -3,7 +3,7 @@
 from cyclopts import CycloptsError
 from cyclopts.exceptions import ConsumeMultipleError, MissingArgumentError, UnknownOptionError, UnusedCliTokensError
 
-from manyheads.recipe import SECTIONS, TASKS
+from manyheads.recipe import SECTIONS, TASKS, homes_of
 
 __all__ = ["explain"]
 
@@ -43,6 +43,5 @@ def name_of(error: MissingArgumentError) -> str:
 
 def home_of(key: str) -> str | None:
     """`train.steps=…` for "steps", if it is a key of a recipe."""
-    sections = {"model": TASKS["translate"].model, **SECTIONS}
-    homes = [name for name, kind in sections.items() if key in kind.__dataclass_fields__]  # type: ignore[attr-defined]
+    homes = homes_of(key, {"model": TASKS["translate"].model, **SECTIONS})
     return f"{homes[0]}.{key}=…" if homes else None

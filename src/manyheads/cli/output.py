@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TextIO
 
-from manyheads.errors import OptionError, SaveError
+from manyheads.errors import OptionError, not_written
 
 __all__ = ["check_folder", "open_output"]
 
@@ -48,4 +48,4 @@ def open_device(path: str) -> Iterator[TextIO]:
         with open(path, "w", encoding="utf-8", newline="\n") as file:
             yield file
     except OSError as error:
-        raise SaveError(f"{path} could not be written: {error.strerror}") from None
+        raise not_written(path, error) from None

@@ -8,7 +8,7 @@ from typing import BinaryIO, cast
 
 import zstandard
 
-from manyheads.errors import SaveError
+from manyheads.errors import not_written
 from manyheads.storage import sync_file
 
 __all__ = ["line_writer"]
@@ -34,7 +34,7 @@ def line_writer(path: str) -> Iterator[Callable[[str], object]]:
             with suppress(OSError):
                 os.unlink(place)
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
-            raise SaveError(f"{path} could not be written: {error.strerror or error}") from None
+            raise not_written(path, error) from None
         raise
 
 

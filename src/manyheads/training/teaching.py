@@ -2,13 +2,14 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 from torch import nn
 
-from manyheads.errors import ManyheadsError, OptionError
+from manyheads.errors import InputError, ManyheadsError, OptionError
 from manyheads.machine import Machine
 from manyheads.modelfolder import TOKENIZER, load_by_task
 from manyheads.recipe import DataConfig, Recipe
@@ -18,7 +19,7 @@ from manyheads.tasks.task import changed_data
 from manyheads.text.vocabulary import Vocabulary
 from manyheads.training.checkpoints import Checkpoints
 from manyheads.training.run import Run
-from manyheads.training.state import read_progress
+from manyheads.training.state import Progress, read_progress
 from manyheads.training.tuning import PIECES, Base, is_from_elsewhere
 
 __all__ = ["Faculty", "taught_recipe"]
@@ -60,11 +61,18 @@ class Faculty:
 
     def check_unchanged(self, checkpoints: Path) -> None:
         """Refuse other teachers than those that the newest checkpoint learnt from."""
-        if newest := Checkpoints(checkpoints, lambda _: None).newest():
-            progress = read_progress(newest)
+        if progress := newest_progress(checkpoints):
             then, now = progress.data.get("teachers", "").split(), self.fingerprints
             if then != list(now):
                 raise changed_data(f"other teachers than at step {progress.step:,}: {difference(then, now)}")
+
+
+def newest_progress(checkpoints: Path) -> Progress | None:
+    """As far as it can be read. Who wants to know whose student a run is need not read its weights, which takes long; who goes on from there does."""
+    for place in Checkpoints(checkpoints, lambda _: None).steps():
+        with suppress(InputError):
+            return read_progress(place)
+    return None
 
 
 def difference(then: Sequence[str], now: Sequence[str]) -> str:
