@@ -139,8 +139,11 @@ def test_a_recording_that_failed_keeps_no_memory():
         torch.empty(1 << 26, device="cuda")
         raise ValueError("not now")
 
+    recorder = Recorder(torch.device("cuda"))
+    with torch.cuda.stream(recorder.stream):
+        torch.cuda.current_blas_handle()  # has a workspace on every stream, and keeps it
     torch.cuda.empty_cache()
-    before, recorder = torch.cuda.memory_reserved(), Recorder(torch.device("cuda"))
+    before = torch.cuda.memory_reserved()
     with pytest.raises(ValueError, match="not now"):
         recorder.record(fails)
     torch.cuda.empty_cache()
