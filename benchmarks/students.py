@@ -1,29 +1,42 @@
 """A teacher that writes token by token, what it has translated, and students that write all at once: the runs that benchmarks/at_once.py measures.
 
-    python -m benchmarks.students teacher  --corpus multi30k --data FOLDER
-    python -m benchmarks.students distil   --corpus multi30k --data FOLDER
-    python -m benchmarks.students students --corpus multi30k --data FOLDER --only masks graph --seconds 500
-    python -m benchmarks.students measure  --corpus multi30k --data FOLDER --json benchmarks/results/at_once_multi30k_h200.json
+    python -m benchmarks.students learn   --corpora multi30k tatoeba --data FOLDER --seconds 500
+    python -m benchmarks.students measure --corpora multi30k --data FOLDER --json benchmarks/results/at_once_multi30k_h200.json
 
-Each is a few commands of `manyheads`, which are shown; all students learn at the same time. After --seconds they are told to save and stop, and the same
-command goes on with them. What stands behind -- is told to benchmarks.at_once. FOLDER holds Multi30k (train.en.gz, train.de.gz, val.…,
-test_2016_flickr.…); Tatoeba is bundled.
+Each is a few commands of `manyheads`, which are shown; several run at the same time. After --seconds they are told to save and stop, and the same call
+goes on with them. What has learnt is kept with 8-bit weights, in kept/ beside the runs: students learn from such a teacher, and such models are
+measured; what is kept is not trained again, wherever it came from. What stands behind -- is told to benchmarks.at_once. FOLDER holds Multi30k
+(train.en.gz, train.de.gz, val.…, test_2016_flickr.…); Tatoeba is bundled, and so is its teacher.
 """
 
 import argparse
-import json
-import shlex
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
+from benchmarks.jobs import Job, work
 from benchmarks.quality import Case, multi30k, tsv
 
 NAMES = {"multi30k": "Multi30k en→de", "tatoeba": "Tatoeba de→en"}
+TEACHER = "teacher"
+ALL = ("train.patience=0", "train.validate_every=2000")
+SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
+    "multi30k": {
+        "small": ("train.epochs=94", "train.patience=0"),
+        "parallel/mask": ("train.epochs=120", *ALL),
+        "parallel/end": ("train.epochs=100", *ALL),
+        "parallel/graph": ("train.tokens=16384", "train.epochs=60", *ALL),
+    },
+    "tatoeba": {
+        "parallel/mask": ("train.tokens=16384", "train.epochs=100", *ALL),
+        "parallel/end": ("train.tokens=16384", "train.epochs=80", *ALL),
+        "parallel/graph": ("train.tokens=32768", "train.epochs=50", *ALL),
+    },
+}
+"""By corpus and recipe: whoever learns from the pairs as they are learns for as long as who learns from a teacher's."""
 
 
 @dataclass(frozen=True)
@@ -55,47 +68,56 @@ STUDENTS = {
 class Place:
     """Where everything is."""
 
+    corpus: str
     case: Case
     runs: Path
-
-    @property
-    def teacher(self) -> Path:
-        return self.runs / "teacher"
 
     @property
     def distilled(self) -> Path:
         return self.runs / "distilled.tsv"
 
-    def student(self, name: str) -> Path:
-        return self.runs / name.replace(",", "").replace(" ", "-")
+    @property
+    def teacher(self) -> Path:
+        return self.kept(TEACHER)
+
+    def run(self, name: str) -> Path:
+        return self.runs / plain(name)
+
+    def kept(self, name: str) -> Path:
+        return self.runs / "kept" / plain(name)
+
+
+def plain(name: str) -> str:
+    return name.replace(",", "").replace(" ", "-")
 
 
 def main() -> None:
     options = parse()
-    case = multi30k(options.data) if options.corpus == "multi30k" else tsv("tatoeba", "tatoeba")
-    place = Place(case, options.runs / options.corpus)
-    match options.step:
-        case "teacher":
-            together([teach(place, options)], place.runs, options.seconds)
-        case "distil":
-            if place.distilled.exists():  # it appears when all of it is there
-                print(f"{place.distilled} is there")
-            else:
-                together([distil(place, options)], place.runs, options.seconds)
-        case "students":
-            together([study(name, place, options) for name in options.only], place.runs, options.seconds)
-        case "measure":
-            subprocess.run([sys.executable, *measure(place, options)], check=True)
+    places = [place_of(corpus, options) for corpus in options.corpora]
+    if options.step == "learn":
+        jobs = [job for place in places for job in jobs_of(place, options)]
+        done = {
+            named(place, name) for place in places for name in (TEACHER, *options.only) if place.kept(name).exists()
+        }
+        done |= {
+            named(place, "distil") for place in places if place.distilled.exists()
+        }  # it appears when all of it is there
+        became = work(jobs, options.runs / "logs", seconds=options.seconds, most=options.most, done=done)
+        print(*(f"{name}: {what}" for name, what in became.items()), sep="\n")
+        sys.exit(any(what == "failed" for what in became.values()))
+    for place in places:
+        subprocess.run([sys.executable, *measure(place, options)], check=True)
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=["teacher", "distil", "students", "measure"])
-    parser.add_argument("--corpus", choices=NAMES, required=True)
+    parser.add_argument("step", choices=["learn", "measure"])
+    parser.add_argument("--corpora", nargs="+", choices=NAMES, required=True)
     parser.add_argument("--data", type=Path, default=Path("multi30k"))
     parser.add_argument("--only", nargs="+", choices=STUDENTS, default=list(STUDENTS), metavar="STUDENT")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="until all are told to stop")
+    parser.add_argument("--most", type=int, default=8, help="that run at the same time")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--runs", type=Path, default=Path("runs/at_once"))
     parser.add_argument("--json", type=Path)
@@ -103,14 +125,39 @@ def parse() -> argparse.Namespace:
     end = words.index("--") if "--" in words else len(words)
     options = parser.parse_args(words[:end])
     options.more = words[end + 1 :]  # for benchmarks.at_once
+    if options.json and len(options.corpora) > 1:
+        parser.error("--json is for one corpus")
     return options
 
 
-# ── commands ────────────────────────────────────────────────────────────────────────────────────────────────────────
+def place_of(corpus: str, options: argparse.Namespace) -> Place:
+    case = replace(multi30k(options.data), recipe="small") if corpus == "multi30k" else tsv("tatoeba", "tatoeba")
+    return Place(corpus, case, options.runs / corpus)
+
+
+# ── what is to be done ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def jobs_of(place: Place, options: argparse.Namespace) -> Iterator[Job]:
+    """The teacher first, and who waits for it before who does not: theirs is the longest way."""
+    if place.corpus == "tatoeba":
+        keep_bundled(place)
+    yield Job(named(place, TEACHER), teach(place, options), ready=partial(keep, place, TEACHER))
+    students = [name for name in options.only if STUDENTS[name].distilled or STUDENTS[name].begins]
+    if any(STUDENTS[name].distilled for name in students):
+        yield Job(named(place, "distil"), distil(place, options), (named(place, TEACHER),))
+    for name in (*students, *(name for name in options.only if name not in students)):
+        needs = [TEACHER] * STUDENTS[name].begins + ["distil"] * STUDENTS[name].distilled
+        after = tuple(named(place, one) for one in needs)
+        yield Job(named(place, name), study(name, place, options), after, partial(keep, place, name))
+
+
+def named(place: Place, name: str) -> str:
+    return f"{place.corpus}/{name}"
 
 
 def teach(place: Place, options: argparse.Namespace) -> list[str]:
-    return train(place.case.recipe, place.case.train, place.teacher, place, options)
+    return train(place.case.recipe, place.case.train, place.run(TEACHER), place, options)
 
 
 def distil(place: Place, options: argparse.Namespace) -> list[str]:
@@ -122,11 +169,12 @@ def study(name: str, place: Place, options: argparse.Namespace) -> list[str]:
     student = STUDENTS[name]
     data = [str(place.distilled)] if student.distilled else place.case.train
     begins = ["--from", str(place.teacher)] if student.begins else []
-    return [*train(student.recipe, data, place.student(name), place, options), *begins]
+    return [*train(student.recipe, data, place.run(name), place, options), *begins]
 
 
-def train(recipe: str, data: Sequence[str], out: Path, place: Place, options: argparse.Namespace) -> list[str]:
-    settings = [word for setting in options.set for word in ("--set", setting)]
+def train(recipe: str, data: list[str], out: Path, place: Place, options: argparse.Namespace) -> list[str]:
+    changes = [*SETTINGS[place.corpus].get(recipe, ()), *options.set]
+    settings = [word for change in changes for word in ("--set", change)]
     return [
         "train", recipe, "--train", *data, "--dev", *place.case.dev, "--out", str(out), "--resume",
         "--device", options.device, *settings,
@@ -134,51 +182,34 @@ def train(recipe: str, data: Sequence[str], out: Path, place: Place, options: ar
 
 
 def measure(place: Place, options: argparse.Namespace) -> list[str]:
-    there = [name for name in options.only if (place.student(name) / "model.safetensors").exists()]
+    there = [name for name in options.only if place.kept(name).exists()]
     return [
-        "-m", "benchmarks.at_once", "--corpus", NAMES[options.corpus], "--data", *place.case.test,
-        "--token-by-token", str(place.teacher), "--at-once", *(f"{name}={place.student(name)}" for name in there),
+        "-m", "benchmarks.at_once", "--corpus", NAMES[place.corpus], "--data", *place.case.test,
+        "--token-by-token", str(place.teacher), "--at-once", *(f"{name}={place.kept(name)}" for name in there),
         "--device", options.device, *(["--json", str(options.json)] if options.json else []), *options.more,
     ]  # fmt: skip
 
 
-# ── at the same time ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── what is kept ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def together(commands: Sequence[list[str]], logs: Path, seconds: float) -> None:
-    """All of them, and what they said last. One that fails does not stop the others."""
-    logs.mkdir(parents=True, exist_ok=True)
-    began, running = time.monotonic(), []
-    for words in commands:
-        print(shlex.join(["manyheads", *words]), flush=True)
-        log = logs / f"{name_of(words)}.log"
-        with log.open("w") as file:
-            running.append(
-                (words, log, subprocess.Popen([sys.executable, "-m", "manyheads", *words], stderr=file, stdout=file))
-            )
-    for words, log, process in running:
-        try:
-            process.wait(max(0.0, seconds - (time.monotonic() - began)))
-        except subprocess.TimeoutExpired:
-            for *_, other in running:
-                other.send_signal(signal.SIGTERM)
-            process.wait()
-        print(
-            json.dumps(
-                {"command": words[:2], "status": process.returncode, "said": last_lines(log)}, ensure_ascii=False
-            ),
-            flush=True,
-        )
+def keep(place: Place, name: str) -> None:
+    from manyheads.decoding.loading import load_translator
+
+    place.kept(name).parent.mkdir(parents=True, exist_ok=True)
+    load_translator(str(place.run(name)), "cpu", "fp32").save(place.kept(name), "int8")
 
 
-def name_of(words: Sequence[str]) -> str:
-    """What it makes: several may work on one corpus, at the same time and by several calls."""
-    made = words[words.index("--out") + 1] if "--out" in words else "-".join(words)
-    return Path(made).name
+def keep_bundled(place: Place) -> None:
+    """As a teacher it reads sentences whole, as its students do."""
+    from manyheads import Translator
 
-
-def last_lines(log: Path) -> list[str]:
-    return [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()][-2:]
+    if place.teacher.exists():
+        return
+    teacher = Translator.load("de-en", "cpu", "fp32")
+    teacher.recipe = replace(teacher.recipe, decode=replace(teacher.recipe.decode, max_source=None))
+    place.teacher.parent.mkdir(parents=True, exist_ok=True)
+    teacher.save(place.teacher, "int8")
 
 
 if __name__ == "__main__":

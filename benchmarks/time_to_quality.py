@@ -3,12 +3,13 @@
     python -m benchmarks.time_to_quality --data FOLDER --recipe30 NAME --recipe300 NAME --json FILE
     python -m benchmarks.time_to_quality --data FOLDER --parallel 3            three seeds at a time: seconds are upper bounds
     python -m benchmarks.time_to_quality --data FOLDER --budgets 300 --teachers 3        a student of three that are trained first, in the same time
+    python -m benchmarks.time_to_quality --data FOLDER --budgets 300 --judges 1          judged by one that writes backwards and is trained alike, in the same time
     python -m benchmarks.time_to_quality --seeds --earlier A.json B.json --json FILE    what several calls have found, in one file
     python -m benchmarks.time_to_quality --device cpu --quick                  every line of it, with no meaning
 
 FOLDER holds Multi30k (train.en.gz, train.de.gz, val.…, test_2016_flickr.…), which is not bundled. Each run is `manyheads train`, then
 `manyheads evaluate` on test_2016_flickr with beam 5. The seconds are those of the training loop, as the run itself counts them:
-reading the data, compiling and scoring are not among them; compiling is given apart. Those of teachers are added to their student's.
+reading the data, compiling and scoring are not among them; compiling is given apart. Those of teachers and judges are added.
 """
 
 import argparse
@@ -48,29 +49,39 @@ def to_train(case: Case, recipe: str, changes: Sequence[str], seed: int, device:
     return ["train", recipe, *files, *settings, "--device", device]
 
 
-def to_evaluate(case: Case, device: str, out: Path) -> list[str]:
-    return ["evaluate", str(out), "--data", *case.test, "--beam", "5", "--json", "--device", device]
+def to_evaluate(case: Case, options: argparse.Namespace, out: Path) -> list[str]:
+    judges = ["--judge", *map(str, others(out, "judge", options.judges))] if options.judges else []
+    return ["evaluate", str(out), *judges, "--data", *case.test, "--beam", "5", "--json", "--device", options.device]
+
+
+def others(out: Path, what: str, count: int) -> list[Path]:
+    """Folders beside that of a run, for what else belongs to it."""
+    return [out.with_name(f"{out.name}-{what}{n}") for n in range(1, count + 1)]
 
 
 def trainings(
     case: Case, recipe: str, changes: Sequence[str], seed: int, options: argparse.Namespace, out: Path
 ) -> dict[Path, list[str]]:
-    """By folder, how to train what is in it: teachers, each with a seed of its own, and at last what learns from them."""
-    places = [out.with_name(f"{out.name}-teacher{n}") for n in range(1, options.teachers + 1)]
+    """By folder, how to train what is in it: judges and teachers, each with a seed of its own, and at last what is judged and learns from them."""
+    judges, teachers = others(out, "judge", options.judges), others(out, "teacher", options.teachers)
+    backwards = [*changes, "data.backwards=true"]
     how = {
+        place: to_train(case, recipe, backwards, 10 * seed + n, options.device, place)
+        for n, place in enumerate(judges, 1)
+    } | {
         place: to_train(case, options.teacher_recipe, options.teacher_set, 100 * seed + n, options.device, place)
-        for n, place in enumerate(places, 1)
+        for n, place in enumerate(teachers, 1)
     }
-    taught = ["--teacher", *map(str, places)] if places else []
+    taught = ["--teacher", *map(str, teachers)] if teachers else []
     return {**how, out: [*to_train(case, recipe, changes, seed, options.device, out), *taught]}
 
 
 def run(case: Case, budget: int, recipe: str, changes: Sequence[str], seed: int, options: argparse.Namespace) -> Row:
     """One row: a run that fails is a row, too."""
     out = options.runs / f"{budget}s-seed{seed}"
-    train, evaluate = trainings(case, recipe, changes, seed, options, out), to_evaluate(case, options.device, out)
+    train, evaluate = trainings(case, recipe, changes, seed, options, out), to_evaluate(case, options, out)
     known = {
-        "system": "manyheads", "seed": seed, "budget_s": budget, "recipe": recipe, "teachers": options.teachers, "parallel": options.parallel,
+        "system": "manyheads", "seed": seed, "budget_s": budget, "recipe": recipe, "teachers": options.teachers, "judges": options.judges, "parallel": options.parallel,
         "commands": [shlex.join(["manyheads", *words]) for words in (*train.values(), evaluate)],
     }  # fmt: skip
     try:
@@ -159,6 +170,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--teachers", type=int, default=0, help="models that are trained first, for what is measured to learn from"
     )
+    parser.add_argument("--judges", type=int, default=0, help="models that write backwards, and have a say in the end")
     parser.add_argument("--teacher-recipe", default="small")
     parser.add_argument("--teacher-set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--earlier", nargs="*", type=Path, default=[], help="files of earlier runs, to be counted too")

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 __all__ = ["IDLE", "RULES"]
 
-OF_WHOLE_TEXTS = ("data.target_tokenizer", "data.bpe_dropout", "train.simcut", "train.rdrop", "train.teachers", "train.glance", "train.validate_lines")  # fmt: skip
-OF_TEXTS = ("data.target_tokenizer", "data.source", "data.target", "train.simcut", "train.glance", "train.validate_lines")  # fmt: skip
+OF_WHOLE_TEXTS = ("data.target_tokenizer", "data.backwards", "data.bpe_dropout", "train.simcut", "train.rdrop", "train.teachers", "train.glance", "train.validate_lines")  # fmt: skip
+OF_TEXTS = ("data.target_tokenizer", "data.backwards", "data.source", "data.target", "train.simcut", "train.glance", "train.validate_lines")  # fmt: skip
 IDLE = {
     "translate": ("train.glance",),
-    "parallel": ("train.simcut",),
+    "parallel": ("data.backwards", "train.simcut"),
     "embed": (*OF_WHOLE_TEXTS, "train.smoothing"),
     "classify": OF_WHOLE_TEXTS,
     "generate": OF_TEXTS,

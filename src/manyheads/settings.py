@@ -37,6 +37,7 @@ class DataConfig(Section):
                        "classify": longer texts are cut and counted)
     bpe_dropout        probability that a merge is left out when a sentence is cut into pieces, anew in every epoch (0.1 helps
                        where there is little data); 0 = always the same pieces
+    backwards          the target is written from its end to its beginning: such a model is a good judge of others (translate --judge)
     source, target     what the sides are called in files that name them: keys of JSONL, languages of TMX
     bad_lines          lines that are not UTF-8 or no pair: "error" refuses the file, "skip" leaves them out, "replace" puts
                        U+FFFD for bytes that are not UTF-8 and leaves out what is no pair; all of them are counted
@@ -47,6 +48,7 @@ class DataConfig(Section):
     target_tokenizer: TokenizerKind | None = None
     max_length: int = between(1, 1_048_576, default=255)
     bpe_dropout: float = between(0, 0.9, default=0.0)
+    backwards: bool = False
     source: str | None = None
     target: str | None = None
     bad_lines: BadLines = "error"
@@ -56,6 +58,8 @@ class DataConfig(Section):
             yield f"both sides are named, differently, or none is, got source = {self.source!r} and target = {self.target!r}"
         if self.bpe_dropout and "bpe" not in self.tokenizers:
             yield f"bpe_dropout is for the tokenizer 'bpe', got {self.bpe_dropout} and {self.tokenizer!r}"
+        elif self.bpe_dropout and self.backwards:
+            yield f"words are cut anew from their beginning, got bpe_dropout = {self.bpe_dropout} and backwards = true"
 
     @property
     def reading(self) -> ReadOptions:

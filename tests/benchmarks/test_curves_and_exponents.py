@@ -150,8 +150,14 @@ def test_means_say_what_failed_and_what_was_late():
 CASE = Case("small", ["a.en", "a.de"], ["b.en", "b.de"], ["c.en", "c.de"])
 
 
-def trainings(teachers):
-    options = Namespace(teachers=teachers, teacher_recipe="small", teacher_set=["train.epochs=9"], device="cuda")
+def asked(teachers=0, judges=0):
+    return Namespace(
+        teachers=teachers, judges=judges, teacher_recipe="small", teacher_set=["train.epochs=9"], device="cuda"
+    )
+
+
+def trainings(teachers, judges=0):
+    options = asked(teachers, judges)
     how = time_to_quality.trainings(CASE, "fast", ["model.dropout=0.2"], 3, options, Path("runs/x"))
     return {str(place): " ".join(words) for place, words in how.items()}
 
@@ -165,8 +171,17 @@ def test_commands_train_with_a_seed_and_evaluate_with_beam_5():
         "runs/x-teacher2": f"train small {files} runs/x-teacher2 --set train.seed=302 --set train.epochs=9 --device cuda",
         "runs/x": f"{student} --teacher runs/x-teacher1 runs/x-teacher2",
     }
-    evaluate = time_to_quality.to_evaluate(CASE, "cuda", Path("runs/x"))
+    evaluate = time_to_quality.to_evaluate(CASE, asked(), Path("runs/x"))
     assert " ".join(evaluate) == "evaluate runs/x --data c.en c.de --beam 5 --json --device cuda"
+
+
+def test_a_judge_is_trained_alike_but_backwards_and_asked_in_the_end():
+    judge, writer = trainings(0, judges=1).values()
+    assert judge == writer.replace("runs/x", "runs/x-judge1").replace("seed=3", "seed=31").replace(
+        " --device", " --set data.backwards=true --device"
+    )
+    evaluate = time_to_quality.to_evaluate(CASE, asked(judges=1), Path("runs/x"))
+    assert evaluate[:4] == ["evaluate", "runs/x", "--judge", "runs/x-judge1"]
 
 
 def test_the_time_of_teachers_is_their_students():

@@ -272,5 +272,12 @@ def test_at_the_command_line(tmp_path, capsys) -> None:
     how = ["--input", str(tmp_path / "lines"), "--judge", str(tmp_path / "judge")]
     assert status("translate", str(tmp_path / "writer"), *how) == 0
     assert capsys.readouterr().out.count("\n") == 1
-    assert status("translate", str(tmp_path / "judge"), *how) != 0
-    assert "all tokens at once" in capsys.readouterr().err
+    writers = ["--input", str(tmp_path / "lines"), "--judge", str(tmp_path / "writer")]
+    assert status("translate", str(tmp_path / "judge"), *writers) != 0
+    assert "a judge writes token by token, got one that writes all at once" in capsys.readouterr().err
+
+
+def test_several_judges_are_one() -> None:
+    several = [one.text for one in writer("graph", seed=4).judged_by(judge(), judge("abc def")).translate(LINES)]
+    both = writer("graph", seed=4).judged_by(ensemble([judge(), judge("abc def")]))
+    assert several == [one.text for one in both.translate(LINES)]

@@ -15,7 +15,7 @@ from manyheads.cli.options import (
     Device,
     Iterations,
     Json,
-    Judge,
+    Judges,
     Length,
     LengthPenalty,
     Model,
@@ -45,7 +45,7 @@ def evaluate(
     length_penalty: LengthPenalty = None,
     iterations: Iterations = None,
     length: Length = None,
-    judge: Judge = None,
+    judges: Judges = (),
     others: Others = (),
     as_json: Json = False,
     device: Device = "auto",
@@ -83,7 +83,7 @@ def evaluate(
             "iterations": iterations,
             "length": length,
             "others": others,
-            "judge": judge,
+            "judge": judges,
         }
         refuse_options(kind, **said, **({} if names_sides else {"source": source, "target": target}))
         with working("scoring"):
@@ -93,7 +93,7 @@ def evaluate(
     given = {"beam": beam, "length_penalty": length_penalty, "iterations": iterations, **length_options(length)}
     options: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
     with working("translating"):
-        translator = load_models(model, others, judge, device, precision).naming(source, target)
+        translator = load_models(model, others, judges, device, precision).naming(source, target)
         scores = evaluate_model(translator, data, **options)
     if as_json:
         found = scores.as_object()

@@ -8,8 +8,6 @@ from typing import Annotated, Any
 from cyclopts import Parameter, Token
 from rich.console import Console
 
-from manyheads.errors import OptionError
-
 __all__ = [
     "NOT_FINITE",
     "AlignHead",
@@ -20,7 +18,7 @@ __all__ = [
     "Files",
     "Iterations",
     "Json",
-    "Judge",
+    "Judges",
     "Length",
     "LengthPenalty",
     "Model",
@@ -70,10 +68,14 @@ Others = Annotated[
         help="More models, run folders: each token is chosen by the mean of all models' probabilities.",
     ),
 ]
-Judge = Annotated[
-    str | None,
+Judges = Annotated[
+    tuple[str, ...],
     Parameter(
-        help="Of such a model: another, which writes token by token, chooses among what it has written (a run folder, or a bundled model)."
+        name="--judge",
+        consume_multiple=1,
+        negative=(),
+        show_default=False,
+        help="Other models, which write token by token, have a say in which hypothesis of the beam is taken; of a model that writes all tokens at once, they choose among what it has written.",
     ),
 ]
 Data = Annotated[Files, Parameter(help="A file of pairs (TSV, JSONL, TMX, PO), or a source file and a target file.")]
@@ -124,19 +126,14 @@ def finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def load_models(model: str, others: tuple[str, ...], judge: str | None, device: str, precision: str) -> Any:
-    """A translator; of several models, their ensemble; of a model that writes at once and a judge, both."""
+def load_models(model: str, others: tuple[str, ...], judges: tuple[str, ...], device: str, precision: str) -> Any:
+    """A translator; of several models, their ensemble; with judges, all of them."""
     from manyheads.decoding.ensemble import ensemble
     from manyheads.decoding.loading import load_translator
-    from manyheads.decoding.parallel_translator import ParallelTranslator
 
     translators = [load_translator(folder, device, precision) for folder in (model, *others)]
     found = ensemble(translators) if others else translators[0]
-    if judge is None:
-        return found
-    if not isinstance(found, ParallelTranslator):
-        raise OptionError(f"--judge is for models that write all tokens at once, got {model}, which writes one by one")
-    return found.judged_by(judge)
+    return found.judged_by(*judges) if judges else found
 
 
 def say(count: int, what: str) -> None:

@@ -18,7 +18,7 @@ from manyheads.cli.options import (
     File,
     Iterations,
     Json,
-    Judge,
+    Judges,
     Length,
     LengthPenalty,
     Model,
@@ -68,7 +68,7 @@ def translate(
     align_head: AlignHead = None,
     iterations: Iterations = None,
     length: Length = None,
-    judge: Judge = None,
+    judges: Judges = (),
     batch: Whole = 64,
     control: Control = NO_CONTROL,
     as_json: Json = False,
@@ -118,7 +118,7 @@ def translate(
     if input == control.prefixes == "-":
         raise OptionError("standard input is read once, got - as --input and as --prefixes")
     wishes = wishes_of_lines(control)
-    translator = load_models(model, others, judge, device, precision)
+    translator = load_models(model, others, judges, device, precision)
     search = translator.search(**{name: value for name, value in options.items() if value is not None})
     reading = choose_reading(model, translator, align_head) if align or align_head else None
     run(translator, search, input, output, wishes, as_json, mbr, reading)

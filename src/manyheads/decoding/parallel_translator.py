@@ -21,6 +21,7 @@ from torch import Tensor
 
 from manyheads.decoding.at_once import way_of, write_at_once
 from manyheads.decoding.batching import batches_by_length, evaluating, pad
+from manyheads.decoding.ensemble import ensemble
 from manyheads.decoding.hypothesis import Hypothesis
 from manyheads.decoding.judging import WriterAndJudge, check_judge
 from manyheads.decoding.options import Search
@@ -65,13 +66,14 @@ class ParallelTranslator(Translator):
         model, vocabulary, recipe = load_rounded(load_parallel_model, folder, device, precision)
         return cls(model, vocabulary, recipe, find_model(folder).absolute())
 
-    def judged_by(self, judge: str | Path | Translator) -> "ParallelTranslator":
+    def judged_by(self, *judges: str | Path | Translator) -> "ParallelTranslator":
         """The same, with a second opinion: several candidates are written, and the judge, who writes token by token, takes the one that it finds likeliest.
-        From a folder it is loaded to where this is, in the same precision."""
-        judge = Translator.of(judge, str(self.device), self.precision)
+        Several judges are one, an ensemble. From a folder they are loaded to where this is, in the same precision."""
+        those = [Translator.of(judge, str(self.device), self.precision) for judge in judges]
+        judge = those[0] if len(those) == 1 else ensemble(those)
         check_judge(judge, self)
         same = copy(self)
-        same.judge = judge
+        same.judges, same.judge = those, judge
         same.team = WriterAndJudge(self.model, judge.model, judge.recipe.decode.length_penalty)
         return same
 
@@ -101,11 +103,6 @@ class ParallelTranslator(Translator):
                 + ("a wish for one" if how.wishes else "lengths = 1")
             )
         return how
-
-    def save(self, folder: str | Path, store: str = "fp32") -> None:
-        if self.judge is not None:
-            raise OptionError("models are saved one by one, got one with a judge")
-        super().save(folder, store)
 
     def script(self, source: list[int], wishes: Wishes, search: Any) -> None:
         if wishes:

@@ -22,6 +22,7 @@ from manyheads.decoding.spelling import START, spelling_of
 from manyheads.decoding.wishes import Wishes
 from manyheads.decoding.words import appears, word_characters
 from manyheads.errors import InputError
+from manyheads.text.backwards import Backwards
 from manyheads.text.tokenizer import BEGIN, END, PADDING, Tokenizer
 
 __all__ = ["Options", "Script", "Scripts", "State"]
@@ -65,6 +66,8 @@ class Scripts:
     """Makes the scripts of a tokenizer; what is the same for all lines is made once."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
+        if isinstance(tokenizer, Backwards):  # of which nothing can be wished for that is spelt
+            tokenizer = tokenizer.forwards
         self.tokenizer, self.spelling = tokenizer, spelling_of(tokenizer)
         self.is_word = word_characters(tokenizer)
         self.book, self.seam = Phrasebook(self.spelling, self.is_word), Seam(self.spelling)

@@ -29,6 +29,7 @@ from manyheads.decoding.reading import Reading
 from manyheads.decoding.rounding import load_rounded, read_again
 from manyheads.decoding.script import Script, Scripts
 from manyheads.decoding.searching import search_all
+from manyheads.decoding.second_opinion import check_judges, check_to_choose, reconsidered
 from manyheads.decoding.textmodel import TextModel
 from manyheads.decoding.translation import ForcedScore, Translation, as_translation
 from manyheads.decoding.way import AtOnce
@@ -45,7 +46,9 @@ __all__ = ["Translator"]
 
 
 class Translator(TextModel):
-    """A model with its vocabulary, and how to search."""
+    """A model with its vocabulary, and how to search; and judges, if there are any, whose opinion counts when hypotheses are compared."""
+
+    judges: Sequence["Translator"] = ()
 
     def __init__(
         self, model: Transformer | Ensemble, vocabulary: Vocabulary, recipe: Recipe, folder: Path | None = None
@@ -67,6 +70,15 @@ class Translator(TextModel):
         """One that is there already is taken as it is."""
         return model if isinstance(model, Translator) else cls.load(model, device, precision)
 
+    def judged_by(self, *judges: "str | Path | Translator") -> "Translator":
+        """The same, with a second opinion: what the beam holds at the end is read by the judges, too, and the best by all opinions is taken. They may cut text into
+        other pieces. From a folder they are loaded to where this is, in the same precision."""
+        those = [Translator.of(judge, str(self.device), self.precision) for judge in judges]
+        check_judges(those, self)
+        same = copy(self)
+        same.judges = those
+        return same
+
     def naming(self, source: str | None, target: str | None) -> "Translator":
         """The same, for files that call the sides so: keys of JSONL, languages of TMX and PO. None: as the recipe says."""
         if source is None and target is None:
@@ -82,6 +94,8 @@ class Translator(TextModel):
         """
         if isinstance(self.model, Ensemble):
             raise OptionError(f"models are saved one by one, got an ensemble of {len(self.model.members)}")
+        if self.judges:
+            raise OptionError("models are saved one by one, got one with a judge")
         model = self.model if self.precision == "fp32" else read_again(self.model, self.folder)
         save_model(folder, model, self.vocabulary, self.recipe, store)
 
@@ -119,7 +133,10 @@ class Translator(TextModel):
         decode, n_best = self.recipe.decode, options.get("n_best")
         beam = 1 if options.get("sample") else max(decode.beam, n_best if isinstance(n_best, int) else 1)
         defaults = {"beam": beam, "length_penalty": decode.length_penalty, "max_ratio": decode.max_ratio, "max_extra": decode.max_extra}  # fmt: skip
-        return Search(**(defaults | options))  # type: ignore[arg-type]
+        found = Search(**(defaults | options))  # type: ignore[arg-type]
+        if self.judges:
+            check_to_choose(found)
+        return found
 
     def translate(
         self,
@@ -170,7 +187,8 @@ class Translator(TextModel):
         self, sources: Sequence[list[int]], numbers: Sequence[int], scripts: Sequence[Script | None], search: Search
     ) -> list[list[Hypothesis]]:
         """Of every source its hypotheses, the best first."""
-        return search_all(self.model, sources, numbers, scripts, search, self.longest)
+        found = search_all(self.model, sources, numbers, scripts, search, self.longest)
+        return reconsidered(self, self.judges, sources, found, search) if self.judges else found
 
     # ── wishes ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -187,6 +205,8 @@ class Translator(TextModel):
     def script(self, source: list[int], wishes: Wishes, search: Search) -> Script | None:
         if not wishes and not search.guided:
             return None
+        if wishes and self.vocabulary.backwards:
+            raise OptionError("what is wished for is written from the beginning on, got a model that writes backwards")
         return make_script(self.scripts, wishes, search, search.limit(len(source), self.longest), self.longest)
 
     def with_unmet(self, line: Translation, asked: list[Wishes], parts: list[list[Hypothesis]]) -> Translation:

@@ -26,7 +26,7 @@ from manyheads.decoding.seen import Graph, Lengths
 from manyheads.decoding.way import AtOnce, first_word
 from manyheads.errors import InputError, OptionError, brief, choose
 from manyheads.inspection.choices import Choice, read_choices
-from manyheads.inspection.inspected import LONGEST, Translated, check_finite, check_length, check_text
+from manyheads.inspection.inspected import LONGEST, Translated, check_by_itself, check_finite, check_length, check_text
 from manyheads.inspection.iterations import Attempt, read_attempts
 from manyheads.inspection.sides import Piece, Side, Word, name_pieces, read_side
 from manyheads.inspection.switches import INSTEAD, Head, head_means, switched_off
@@ -176,10 +176,7 @@ def write_text_at_once(
         raise OptionError(
             f"a model that writes all at once takes no {name}, got {brief(options[name])}: {REFUSED[name]}"
         )
-    if translator.judge is not None:
-        raise OptionError(
-            "an inspection shows what a model does by itself, got one with a judge", hint="inspect it without"
-        )
+    check_by_itself(translator)
     how = translator.search(**{name: value for name, value in options.items() if name not in REFUSED})
     check_wish(translator, how)
     parts, by_mean = translator.read([as_line(check_text(text))])[0], choose("instead", instead, INSTEAD)

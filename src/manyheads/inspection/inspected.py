@@ -23,7 +23,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from manyheads.decoding.reading import Reading
-from manyheads.errors import InputError, brief
+from manyheads.errors import InputError, OptionError, brief
 from manyheads.inspection.choices import Choice
 from manyheads.inspection.sides import Piece, Side
 from manyheads.inspection.switches import Head, Means, head_means, switched_off
@@ -31,9 +31,20 @@ from manyheads.inspection.trace import Model, Trace, attentions
 from manyheads.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
+    from manyheads.decoding.translator import Translator
     from manyheads.inspection.attribution import Attribution
 
-__all__ = ["LONGEST", "SCHEMA", "Inspected", "Translated", "Written", "check_finite", "check_length", "check_text"]
+__all__ = [
+    "LONGEST",
+    "SCHEMA",
+    "Inspected",
+    "Translated",
+    "Written",
+    "check_by_itself",
+    "check_finite",
+    "check_length",
+    "check_text",
+]
 
 SCHEMA = "inspection/1"
 LONGEST = 512
@@ -208,6 +219,13 @@ class Translated(Written):
 
 
 # ── what is asked of all ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def check_by_itself(translator: "Translator") -> None:
+    if translator.judges:
+        raise OptionError(
+            "an inspection shows what a model does by itself, got one with a judge", hint="inspect it without"
+        )
 
 
 def check_text(text: Any) -> str:

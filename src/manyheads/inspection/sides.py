@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from manyheads.text.backwards import Backwards
 from manyheads.text.foreign import ForeignPieces
 from manyheads.text.tokenizer import BEGIN, END, Tokenizer
 
@@ -80,6 +81,8 @@ def name_pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
 
 def locate(tokenizer: Tokenizer, ids: Sequence[int]) -> list[tuple[int, int]]:
     """Where in the text each piece is, without the blank in front of it. Pieces that spell one letter together share it."""
+    if isinstance(tokenizer, Backwards):
+        return locate(tokenizer.forwards, list(ids)[::-1])[::-1]
     found, before, specials = [], "", specials_of(tokenizer)
     for n in range(len(ids)):
         after = tokenizer.decode(ids[: n + 1])

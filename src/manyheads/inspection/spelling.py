@@ -12,6 +12,7 @@ from manyheads.inspection.inspected import Inspected
 from manyheads.inspection.sides import Side
 from manyheads.inspection.translated import as_line
 from manyheads.inspection.unseen import find_marks
+from manyheads.text.backwards import Backwards
 from manyheads.text.foreign import ForeignPieces
 from manyheads.text.tokenizer import FIRST, Tokenizer
 
@@ -56,6 +57,8 @@ def bytes_in(tokenizer: Tokenizer, side: Side) -> list[bytes]:
 
 def bytes_of(tokenizer: Tokenizer, ids: list[int]) -> list[bytes]:
     """What each piece adds to the text; begin and end add nothing."""
+    if isinstance(tokenizer, Backwards):
+        return bytes_of(tokenizer.forwards, list(ids)[::-1])[::-1]
     spelling, context, found = spelling_of(tokenizer), START, []
     for i in ids:
         added, context = spelling.write([i], context) if i >= FIRST else (b"", context)

@@ -22,7 +22,7 @@ from manyheads.decoding.translator import Translator
 from manyheads.decoding.wishes import Wishes
 from manyheads.errors import InputError, OptionError, brief, choose
 from manyheads.inspection.choices import read_choices
-from manyheads.inspection.inspected import Translated, check_finite, check_text
+from manyheads.inspection.inspected import Translated, check_by_itself, check_finite, check_text
 from manyheads.inspection.sides import read_side
 from manyheads.inspection.switches import INSTEAD, Head, head_means, switched_off
 from manyheads.inspection.trace import trace
@@ -92,6 +92,7 @@ def translate_text(
     report    what every head does over a test set (`report_heads`), to be shown beside it
     options   those of a search: beam, length_penalty, …
     """
+    check_by_itself(translator)
     if report is not None:
         report.check(translator.single)
     if replay and (prefix or off or ids is not None or part != 1 or options):

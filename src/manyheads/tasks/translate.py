@@ -73,7 +73,9 @@ class Task(LineTask):
     @classmethod
     def learn_vocabulary(cls, recipe: Recipe, spool: Spool) -> Vocabulary:
         kinds, size, joint = recipe.data.tokenizers, recipe.data.vocabulary, recipe.transformer.tie == "all"
-        return train_vocabulary(kinds, spool.sources, spool.targets, size=size, joint=joint)
+        return train_vocabulary(
+            kinds, spool.sources, spool.targets, size=size, joint=joint, backwards=recipe.data.backwards
+        )
 
     @classmethod
     def describe(cls, data: Parallel, vocabulary: Vocabulary, recipe: Recipe, say: Say) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from manyheads.errors import InputError, OptionError, brief, choose
+from manyheads.text.backwards import Backwards
 from manyheads.text.bytepairs import BytePairs
 from manyheads.text.foreign import ForeignPieces
 from manyheads.text.joined import join_texts
@@ -18,7 +19,8 @@ from manyheads.text.tokenizer import PACKED, Tokenizer
 
 __all__ = ["Vocabulary", "train_tokenizer", "train_vocabulary"]
 
-SCHEMA = 1
+SCHEMA, BACKWARDS = 1, 2
+"""The second is of targets that are written backwards, which an earlier version would have read as if they were not."""
 LARGEST = 64 << 20
 """Bytes of a tokenizer file: far above what any vocabulary needs."""
 
@@ -27,14 +29,12 @@ KINDS = LEARNT | {kind.kind: kind for kind in (ForeignPieces, Labels)}
 
 
 class Vocabulary:
-    """`source` and `target` tokenizers; the same object if the vocabulary is joint."""
+    """`source` and `target` tokenizers, of the same pieces if the vocabulary is `joint`; `backwards`: targets are written from their end."""
 
-    def __init__(self, source: Tokenizer, target: Tokenizer | None = None) -> None:
-        self.source, self.target = source, target or source
-
-    @property
-    def joint(self) -> bool:
-        return self.source is self.target
+    def __init__(self, source: Tokenizer, target: Tokenizer | None = None, *, backwards: bool = False) -> None:
+        self.source, self.joint, self.backwards = source, target in (None, source), backwards
+        written = target or source
+        self.target: Tokenizer = Backwards(written) if backwards else written  # type: ignore[assignment]  # its kind is each one's own
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -55,7 +55,8 @@ class Vocabulary:
 
     def dumps(self) -> str:
         target = None if self.joint else self.target.as_json()
-        stored = {"schema": SCHEMA, "source": self.source.as_json(), "target": target}
+        schema = BACKWARDS if self.backwards else SCHEMA
+        stored = {"schema": schema, "source": self.source.as_json(), "target": target}
         return json.dumps(stored, ensure_ascii=False, indent=0) + "\n"
 
     @classmethod
@@ -64,10 +65,11 @@ class Vocabulary:
             if len(text) > LARGEST:
                 raise ValueError(f"it has {len(text):,} characters")
             stored = json.loads(text)
-            if stored["schema"] != SCHEMA:
-                raise ValueError(f"its schema is {stored['schema']!r}, this version reads {SCHEMA}")
+            if stored["schema"] not in (SCHEMA, BACKWARDS):
+                raise ValueError(f"its schema is {stored['schema']!r}, this version reads {SCHEMA} and {BACKWARDS}")
             source, target = stored["source"], stored["target"]
-            return cls(load_tokenizer(source), None if target is None else load_tokenizer(target))
+            tokenizers = load_tokenizer(source), None if target is None else load_tokenizer(target)
+            return cls(*tokenizers, backwards=stored["schema"] == BACKWARDS)
         # Not JSON, or JSON of another shape, or nested without end:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(f"a tokenizer file must be as Manyheads writes it, got {where}: {brief(error)}") from None
@@ -89,8 +91,10 @@ def train_vocabulary(
     *,
     size: int,
     joint: bool,
+    backwards: bool = False,
 ) -> Vocabulary:
     """From the lines of both sides: one vocabulary for the two, or one for each."""
     if joint:
-        return Vocabulary(train_tokenizer(kinds[0], chain(sources(), targets()), size))
-    return Vocabulary(train_tokenizer(kinds[0], sources(), size), train_tokenizer(kinds[1], targets(), size))
+        return Vocabulary(train_tokenizer(kinds[0], chain(sources(), targets()), size), backwards=backwards)
+    both = train_tokenizer(kinds[0], sources(), size), train_tokenizer(kinds[1], targets(), size)
+    return Vocabulary(*both, backwards=backwards)

@@ -48,7 +48,7 @@ WAYS_OF_WRITING = ("writes", "places")
 """What the shape of a model that writes all tokens at once has and that of one that writes token by token has not."""
 
 SHAPELESS = ("model.dropout", "model.attention_dropout", "model.feedforward_dropout", "model.drop_path")
-PIECES = ("data.vocabulary", "data.tokenizer", "data.target_tokenizer")
+PIECES = ("data.vocabulary", "data.tokenizer", "data.target_tokenizer", "data.backwards")
 PARTS = {
     "embeddings": ("words.", "target_words.", "head.", "embed.", "body.words.", "body.embed."),
     "encoder": ("encoder.", "embed_source.", "body.encoder."),

@@ -1,0 +1,81 @@
+"""A second opinion: what a search has found is read by other models, and what all of them together find best is taken.
+
+A search goes on from what it has begun with; others, who see a hypothesis as a whole, may not have begun so. They read text: their pieces may be others, and
+a model that writes backwards (`data.backwards`) is the best judge there is, because its mistakes are others.
+
+A hypothesis is scored by the mean over all models of log P / ((5 + n) / 6)^α, n its own number of tokens: every model has one vote, also those that search
+as one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+from math import inf, isfinite
+from typing import TYPE_CHECKING
+
+from manyheads.decoding.ensemble import Ensemble
+from manyheads.decoding.hypothesis import Hypothesis, length_penalty
+from manyheads.decoding.options import Search
+from manyheads.decoding.translation import ForcedScore
+from manyheads.errors import OptionError
+
+if TYPE_CHECKING:
+    from manyheads.decoding.translator import Translator
+
+__all__ = ["check_judges", "check_to_choose", "reconsidered"]
+
+Found = list[list[Hypothesis]]
+
+
+def reconsidered(
+    writer: "Translator", judges: Sequence["Translator"], sources: Sequence[list[int]], found: Found, search: Search
+) -> Found:
+    """Of every source the same hypotheses, the best first by all opinions. What has no probability keeps none."""
+    read, written = writer.vocabulary.source.decode, writer.vocabulary.target.decode
+    pairs = [(read(ids), written(one.ids)) for ids, those in zip(sources, found, strict=True) for one in those]
+    opinions = [judge.score(pairs, search.batch) for judge in judges]
+    votes = [voters(judge) for judge in judges]
+    theirs = iter([weighted(said, votes, search.length_penalty) for said in zip(*opinions, strict=True)])
+    own, everybody = voters(writer), voters(writer) + sum(votes)
+    return [
+        sorted(
+            (replace(one, score=known((own * one.score + next(theirs)) / everybody)) for one in those),
+            key=lambda one: -one.score,
+        )
+        for those in found
+    ]
+
+
+def weighted(said: Sequence[ForcedScore], votes: Sequence[int], alpha: float) -> float:
+    return sum(
+        count * one.log_probability / length_penalty(one.tokens, alpha) for one, count in zip(said, votes, strict=True)
+    )
+
+
+def voters(translator: "Translator") -> int:
+    return len(translator.model.members) if isinstance(translator.model, Ensemble) else 1
+
+
+def known(score: float) -> float:
+    """Numbers that were too large for a model's precision are no opinion: such a hypothesis comes last."""
+    return score if isfinite(score) else -inf
+
+
+def check_judges(judges: Sequence["Translator"], writer: "Translator") -> None:
+    if not judges:
+        raise OptionError("a second opinion is that of other models, got none")
+    for judge in chain([writer], judges):
+        if judge.judges:
+            raise OptionError("a judge speaks for itself, got one with judges of its own")
+    for judge in judges:
+        if not judge.model.config.causal:
+            raise OptionError("a judge writes token by token, got one that writes all at once")
+
+
+def check_to_choose(search: Search) -> None:
+    """There must be something to choose from."""
+    if search.beam < 2:
+        what = "a sample" if search.sample else "a beam of 1"
+        raise OptionError(f"a judge chooses among hypotheses, got {what}", hint="--beam 5 finds five")
+    if search.diversity or search.alternatives:
+        raise OptionError("a judge chooses the best, got a wish for several that differ (diversity or alternatives)")
