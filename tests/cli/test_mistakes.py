@@ -3,6 +3,7 @@
 import pytest
 
 from cli.command import status
+from manyheads.text.corpus import check_paths
 
 
 def refused(capsys, *words):
@@ -24,6 +25,8 @@ def refused(capsys, *words):
         (["train", "tiny", "--train", "a.tsv", "--out", "x", "--set"], "--set takes at least one value, got none", "--help"),
         (["translate", "de-en", "--with"], "--with takes at least one value, got none", "--help"),
         (["translate", "de-en", "--n-best", "2.5"], "a whole number is needed, got '2.5'", "--help"),
+        (["train", "tiny", "--train", "a.tsv"], "manyheads train needs --out, got none", "`manyheads train --help`"),
+        (["compare", "de-en"], "manyheads compare needs --data, got none", "--data"),
         (["translate", "de-en", "Ein Hund schläft."], "a file must be readable", "echo 'Ein Hund schläft.' |"),
     ],
 )  # fmt: skip
@@ -83,3 +86,45 @@ def test_who_is_refused_leaves_no_folder(capsys, tmp_path, text):
         assert code == 2
     assert not out.exists()
     assert there.exists()
+
+
+@pytest.mark.parametrize("name", ["lines.txt", "link.txt"])
+def test_nothing_is_written_over_what_is_read(tmp_path, capsys, name):
+    lines = tmp_path / "lines.txt"
+    lines.write_text("Danke!\n")
+    (tmp_path / "link.txt").symlink_to(lines)
+    code, said = refused(capsys, "translate", "de-en", "--input", str(lines), "--output", str(tmp_path / name))
+    assert code == 2
+    assert "what is written must differ from what is read" in said
+    assert lines.read_text() == "Danke!\n"
+
+
+def test_two_files_of_pairs_are_no_source_and_target(tmp_path, capsys):
+    """A year's worth of pairs, in files that are called .txt: each source would be a whole pair."""
+    for name in ("jan.txt", "feb.txt"):
+        (tmp_path / name).write_text("ja\tyes\n\nnein\tno\n")
+    both = str(tmp_path / "jan.txt"), str(tmp_path / "feb.txt")
+    code, said = refused(capsys, "train", "tiny", "--train", *both, "--out", str(tmp_path / "run"))
+    assert code == 2
+    assert "each looks like a file of pairs, with a tab in every line" in said
+    assert f"mv {both[0]} {both[0]}.tsv" in said
+    (tmp_path / "feb.txt").write_text("yes\nno\n")
+    assert len(check_paths(both, "--train")) == 1
+
+
+@pytest.mark.parametrize("weight", ["-2", "abc", "1e3"])
+def test_a_weight_is_a_number(tmp_path, capsys, weight):
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("ja\tyes\n")
+    code, said = refused(capsys, "train", "tiny", "--train", f"{pairs}:{weight}", "--out", str(tmp_path / "run"))
+    assert code == 2
+    assert f"the weight of a file is a number, got '{pairs}:{weight}'" in said
+
+
+def test_a_mark_of_utf16_stands_at_the_beginning_of_a_file(tmp_path, capsys):
+    odd = tmp_path / "odd.txt"
+    odd.write_bytes(b"ab\n\xff\xfexyz\n")
+    code, said = refused(capsys, "translate", "de-en", "--input", str(odd))
+    assert code == 2
+    assert "line 2: byte 0xff at column 1" in said
+    assert "UTF-16" not in said

@@ -153,7 +153,7 @@ def test_files_are_read_as_the_recipe_names_their_sides(tmp_path):
     assert [one.links for one in align(german, memory)] == [
         translator.align([("Ein Hund schläft.", "A dog is sleeping.")])[0].links
     ]
-    with pytest.raises(OptionError, match="must read files alike"):
+    with pytest.raises(OptionError, match="call the sides of a file alike"):
         compare([german, translator], memory)
 
 

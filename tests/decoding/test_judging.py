@@ -274,7 +274,7 @@ def test_at_the_command_line(tmp_path, capsys) -> None:
     assert capsys.readouterr().out.count("\n") == 1
     writers = ["--input", str(tmp_path / "lines"), "--judge", str(tmp_path / "writer")]
     assert status("translate", str(tmp_path / "judge"), *writers) != 0
-    assert "a judge writes token by token, got one that writes all at once" in capsys.readouterr().err
+    assert "a model that can translate token by token is needed" in capsys.readouterr().err
 
 
 def test_several_judges_are_one() -> None:

@@ -281,3 +281,11 @@ def test_a_hypothesis_is_as_likely_as_its_forced_score(beam):
             assert h.log_probability == pytest.approx(score, abs=1e-3)
             checked += 1
     assert checked >= 5
+
+
+@pytest.mark.parametrize("pairs", [("a", "b"), [("a",)], ["ab"], [("a", 3)], [("a", "b", "c")]], ids=str)
+def test_a_pair_is_a_source_and_a_target(pairs):
+    """A text of two letters is none, though it has two parts."""
+    for ask in (build().score, build().align):
+        with pytest.raises(OptionError, match="a pair is a source and a target"):
+            ask(pairs)

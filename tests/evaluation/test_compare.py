@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from decoding.test_translator import build
 from manyheads import OptionError, compare
 from manyheads.cli.compare import show
 from manyheads.evaluation.compare import compare_outputs, largest_differences
@@ -106,3 +107,16 @@ def test_models_are_shown_by_the_names_they_have(pairs, capsys):
     show(compare_outputs(pairs[:9], {"run[b]": texts, "[/]": texts}, symbols=False))
     rows = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:3]]
     assert rows == ["run[b]", "[/]"]
+
+
+def test_what_sides_are_called_matters_where_files_name_them(tmp_path):
+    """One model learnt from JSONL, with keys of its own."""
+    one = build()
+    other = one.naming("eng", "deu")
+    tsv, jsonl = tmp_path / "pairs.tsv", tmp_path / "pairs.jsonl"
+    tsv.write_text("abc\tcba\nfed\tdef\n")
+    jsonl.write_text('{"en": "abc", "de": "cba"}\n{"en": "fed", "de": "def"}\n')
+    assert compare([one, other], [str(tsv)]).lines == 2
+    with pytest.raises(OptionError, match="call the sides of a file alike, got 'en', 'de' and 'eng', 'deu'"):
+        compare([one.naming("en", "de"), other], [str(jsonl)])
+    assert compare([one, other], [str(jsonl)], source="en", target="de").lines == 2

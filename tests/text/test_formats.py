@@ -150,7 +150,7 @@ def test_a_damaged_file_is_refused_or_read_and_never_crashes(tmp_path_factory, n
         ("[" * 100_000, None, "must be a plain object, got f.jsonl, line 2: too deep", None),
         ('{"source": ' + "9" * 5000 + "}", None, "must be JSON, got f.jsonl, line 2", None),
         ('{"sorce": "a", "target": "x"}', None, "must have the key 'source', got f.jsonl, line 2: ['sorce', 'target']", "did you mean 'sorce'?"),
-        ('{"translation": {"de": "a", "en": "x"}}', None, "must have the key 'source', got f.jsonl, line 2: ['de', 'en']", "by data.source and data.target"),
+        ('{"translation": {"de": "a", "en": "x"}}', None, "must have the key 'source', got f.jsonl, line 2: ['de', 'en']", "--set data.source=… --set data.target=…"),
         ('{"de": "a", "fr": "x"}', NAMED, "must have the key 'en', got f.jsonl, line 2: ['de', 'fr']", None),
         ('{"source": "a", "target": null}', None, "the side 'target' must be text, got f.jsonl, line 2: None", None),
         ('{"source": "a\\ud800", "target": "x"}', None, "got f.jsonl, line 2: half of a surrogate pair in 'source', at 1", None),

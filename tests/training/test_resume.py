@@ -103,6 +103,7 @@ def test_a_signal_saves_and_stops(tmp_path, data, number, status):
     process = start(data, stopped, **averaging)
     wait_for(process, stopped, STEPS - 20)
     process.send_signal(number)
+    process.send_signal(number)  # people press twice
     _, said = process.communicate(timeout=60)
     assert process.returncode == status
     assert "stopped and saved at step" in said

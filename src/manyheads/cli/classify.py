@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from manyheads.cli.options import Device, File, Json, Precision, Whole, say
-from manyheads.cli.output import open_output
+from manyheads.cli.output import open_output, refuse_same
 from manyheads.errors import OptionError
 
 __all__ = ["classify"]
@@ -49,6 +49,7 @@ def classify(
 
     if top is not None and top < 1:
         raise OptionError(f"--top is a number of labels, got {top}")
+    refuse_same(output, input)
     truncated = not_finite = 0
     classifier = Classifier.load(model, device, precision)
     with open_output(output, flush=input == "-") as write:

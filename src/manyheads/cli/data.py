@@ -197,4 +197,4 @@ def distill(
     for sentence in found.counts.sentences():
         print(sentence, file=sys.stderr)  # noqa: T201
     for reason, why in KEPT.items():
-        say(found.kept[reason], f"with its own target, {why}")
+        say(found.kept[reason], f"with the target of the pair itself, {why}")

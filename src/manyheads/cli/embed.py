@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from manyheads.cli.options import Device, File, Json, Precision, finite, say
-from manyheads.cli.output import check_folder, open_output
+from manyheads.cli.output import check_folder, open_output, refuse_same
 from manyheads.errors import OptionError, not_written
 
 __all__ = ["embed"]
@@ -50,6 +50,7 @@ def embed(
     from manyheads.embedding.embedder import Embedder
     from manyheads.text.lines import read_texts
 
+    refuse_same(output, input)
     truncated = not_finite = 0
     embedder = Embedder.load(model, device, precision)
     with open_vectors(output, as_json, embedder.model.config.width) as write:

@@ -7,6 +7,7 @@ input, 130 or 143 stopped by a signal after saving.
 import io
 import os
 import re
+import signal
 import sys
 
 from cyclopts import App, CycloptsError
@@ -26,6 +27,7 @@ from manyheads.cli.generate import generate
 from manyheads.cli.importing import import_model
 from manyheads.cli.inspect import inspect
 from manyheads.cli.mistakes import explain
+from manyheads.cli.options import Screen
 from manyheads.cli.recipes import app as recipes
 from manyheads.cli.score import score
 from manyheads.cli.serve import serve
@@ -35,10 +37,14 @@ from manyheads.errors import ManyheadsError
 
 __all__ = ["app", "main"]
 
+STOPPED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
+
+
 app = App(
     name="manyheads",
     version=__version__,
     help_format="markdown",
+    console=Screen(),
     help="""The Transformer, whole.
 
 ```
@@ -76,6 +82,9 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         run(arguments)
     except SystemExit as end:
+        if end.code in STOPPED:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)  # all is saved and said: who presses once more gets nothing else
         leave_others(end.code)
         raise
     leave_others(0)

@@ -13,6 +13,7 @@ INSTEAD = {
     "train": "files of pairs are given by --train",
     "evaluate": "files of pairs are given by --data",
     "score": "files of pairs are given by --data",
+    "compare": "files of pairs are given by --data",
 }
 """By verb, how to say what people say otherwise."""
 
@@ -26,7 +27,8 @@ def explain(error: CycloptsError) -> tuple[str, str]:
         case ConsumeMultipleError():
             return f"{name_of(error)} takes at least one value, got none", shown
         case MissingArgumentError() if error.keyword is None and error.argument and error.argument.name[:2] == "--":
-            return f"{command} needs {error.argument.name}, got none", INSTEAD.get(verb, shown)
+            told = INSTEAD.get(verb, shown)
+            return f"{command} needs {error.argument.name}, got none", told if error.argument.name in told else shown
         case UnusedCliTokensError():
             return f"{command} takes no such argument, got {(error.unused_tokens or [''])[0]!r}", INSTEAD.get(
                 verb, shown

@@ -25,6 +25,7 @@ __all__ = [
     "Others",
     "Out",
     "Precision",
+    "Screen",
     "Settings",
     "SourceName",
     "TargetName",
@@ -111,14 +112,18 @@ NOT_FINITE = (
 )
 
 
-class Out(Console):
-    """Standard output, for tables. That its reader has left is for `main` to deal with."""
-
-    def __init__(self) -> None:
-        super().__init__(file=sys.stdout, highlight=False)
+class Screen(Console):
+    """That its reader has left is for `main` to deal with."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
+
+
+class Out(Screen):
+    """Standard output, for tables."""
+
+    def __init__(self) -> None:
+        super().__init__(file=sys.stdout, highlight=False)
 
 
 def finite(number: float) -> float | None:

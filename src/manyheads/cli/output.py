@@ -10,7 +10,7 @@ from typing import TextIO
 
 from manyheads.errors import OptionError, not_written
 
-__all__ = ["check_folder", "open_output"]
+__all__ = ["check_folder", "open_output", "refuse_same"]
 
 
 def check_folder(path: str) -> None:
@@ -20,9 +20,15 @@ def check_folder(path: str) -> None:
         raise OptionError(f"a file is written to a folder that is there, got {path}", hint=f"mkdir -p {folder}")
 
 
+def refuse_same(written: str, *read: str) -> None:
+    from manyheads.text.output import check_apart
+
+    check_apart(written, read)
+
+
 @contextmanager
 def open_output(path: str, flush: bool) -> Iterator[Callable[[str], object]]:
-    """Takes lines. A file is replaced when all of them are written: the input may be the same file."""
+    """Takes lines. A file is replaced when all of them are written."""
     from manyheads.text.output import line_writer
 
     if path != "-" and (os.path.isfile(path) or not os.path.exists(path)):

@@ -29,7 +29,7 @@ from manyheads.cli.options import (
     load_models,
     say,
 )
-from manyheads.cli.output import check_folder, open_output
+from manyheads.cli.output import check_folder, open_output, refuse_same
 from manyheads.decoding.links import moses
 from manyheads.decoding.said_length import length_options
 from manyheads.errors import OptionError
@@ -115,6 +115,7 @@ def translate(
         "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "batch": batch, "iterations": iterations, **length_options(length), **search_options(control),
     }  # fmt: skip
     check_folder(output)
+    refuse_same(output, input)
     if input == control.prefixes == "-":
         raise OptionError("standard input is read once, got - as --input and as --prefixes")
     wishes = wishes_of_lines(control)

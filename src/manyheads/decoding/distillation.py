@@ -25,6 +25,7 @@ from manyheads.modelfolder import find_model
 from manyheads.storage import read_manifest
 from manyheads.text.columns import without_tabs
 from manyheads.text.corpus import Corpus, Counts, Pair, Paths, check_paths, files_of, format_of, holds_pairs, read_pairs
+from manyheads.text.output import check_apart
 from manyheads.text.parallel import sha256
 from manyheads.text.partfile import PartFile, check_part
 
@@ -126,8 +127,7 @@ def check_files(corpora: Sequence[Corpus], out: str | Path) -> None:
     for path in read:
         if os.path.exists(path) and not os.path.isfile(path):
             raise OptionError(f"a corpus that is distilled is read from files, got {path}")
-    if os.path.realpath(out) in map(os.path.realpath, read):
-        raise OptionError(f"what is written must differ from what is read, got {out} for both")
+    check_apart(out, read)
 
 
 def read_sums(corpora: Sequence[Corpus]) -> list[str]:

@@ -6,6 +6,7 @@ import torch
 
 from manyheads.decoding.cutting import Cutter
 from manyheads.decoding.ensemble import Ensemble
+from manyheads.errors import OptionError, brief
 from manyheads.machine import precision_of
 from manyheads.models.transformer import Transformer
 from manyheads.recipe import Recipe
@@ -78,5 +79,10 @@ class TextModel:
 
     def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[list[int]], list[list[int]]]:
         """Ids of the sources, each with its end, and of the targets, without."""
+        for pair in pairs:
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
+                raise OptionError(
+                    f"a pair is a source and a target, got {brief(pair)}", hint='[("source", "target"), …]'
+                )
         sources = self.vocabulary.source.encode([source for source, _ in pairs])
         return [[*ids, END] for ids in sources], self.vocabulary.target.encode([target for _, target in pairs])

@@ -22,7 +22,7 @@ from manyheads.decoding.translator import Translator
 from manyheads.errors import OptionError, choose
 from manyheads.evaluation.errorrate import ErrorRate
 from manyheads.evaluation.rates import group_references, wrong_symbols
-from manyheads.text.corpus import Counts, Pair, Paths, check_paths
+from manyheads.text.corpus import Counts, Pair, Paths, check_paths, files_of, names_sides
 from manyheads.text.parallel import read_dev
 
 __all__ = ["Comparison", "Difference", "Figure", "compare", "compare_outputs"]
@@ -88,15 +88,18 @@ def compare(
     choose("test", test, TESTS)
     if len(models) < 2:
         raise OptionError(f"a comparison is of two models or more, got {len(models)}")
-    outputs, kinds, precisions, broken, counts, pairs, reading = {}, set(), [], [], Counts(), [], None
+    outputs, kinds, precisions, broken, counts, pairs, reading, named = {}, set(), [], [], Counts(), [], None, False
     for number, model in enumerate(models, 1):  # one after the other: only one of them is in memory
         translator = translator_of(model, device, precision).naming(source, target)
         if reading is None:
             reading = translator.recipe.data.reading
-            pairs = read_dev(check_paths(data, "--data", reading), counts)
-        elif translator.recipe.data.reading != reading:
+            corpora = check_paths(data, "--data", reading)
+            pairs, named = read_dev(corpora, counts), any(map(names_sides, files_of(corpora)))
+        elif named and sides_of(translator) != (reading.source, reading.target):
             raise OptionError(
-                f"models that are compared must read files alike, got {reading} and {translator.recipe.data.reading}"
+                f"models that are compared call the sides of a file alike, got {reading.source!r}, {reading.target!r} and "
+                + ", ".join(map(repr, sides_of(translator))),
+                hint="--source and --target say what they are called in this one",
             )
         name = f"model {number}" if isinstance(model, Translator) else str(model)
         name = name if name not in outputs else f"{name} ({number})"
@@ -108,6 +111,11 @@ def compare(
     compared = compare_outputs(pairs, outputs, test=test, symbols=kinds == {"symbols"}, left_out=counts.left_out)
     precision = ", ".join(precisions if len(set(precisions)) > 1 else precisions[:1])
     return replace(compared, not_finite=broken, precision=precision)
+
+
+def sides_of(translator: Translator) -> tuple[str | None, str | None]:
+    """What its recipe calls them."""
+    return translator.recipe.data.source, translator.recipe.data.target
 
 
 def compare_outputs(

@@ -35,7 +35,7 @@ def fused_attention(
 
     A plain causal window needs no mask in memory.
     """
-    grouped = q.shape[1] != k.shape[1]
+    grouped = bool(q.shape[1] != k.shape[1])  # a tensor, where calls are traced
     if mask is None and window == (None, 0) and q.shape[2] == k.shape[2]:
         return F.scaled_dot_product_attention(q, k, v, None, dropout, True, scale=scale, enable_gqa=grouped)
     mask = within(mask, window, q.shape[2], k.shape[2], q.device)

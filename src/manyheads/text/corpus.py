@@ -7,21 +7,23 @@ the line is left out (or, for odd characters, kept), and work goes on.
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 
 from manyheads.errors import InputError, OptionError
 from manyheads.text.columns import read_tsv, read_two
 from manyheads.text.counts import Counts, Faults
 from manyheads.text.jsonl import read_jsonl
 from manyheads.text.labelled import read_labelled_jsonl, read_labelled_tsv, read_labelled_two
-from manyheads.text.lines import MAX_LINE
+from manyheads.text.lines import MAX_LINE, read_lines
 from manyheads.text.po import read_po
 from manyheads.text.rows import Pair, ReadOptions, Row, read_line_rows
 from manyheads.text.tmx import read_tmx
 
 __all__ = [
     "CONTROL", "TEXTS", "Corpus", "Counts", "Pair", "Paths", "ReadOptions", "check_paths", "files_of", "format_of", "holds_pairs",
-    "read_every_pair", "read_pairs", "read_rows",
+    "names_sides", "read_every_pair", "read_pairs", "read_rows",
 ]  # fmt: skip
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -39,6 +41,8 @@ LABELLED = {".tsv": read_labelled_tsv, ".jsonl": read_labelled_jsonl}
 PACKED = (".gz", ".zst")
 WEIGHTED = re.compile(r"(.+):(\d+(?:\.\d+)?)")
 HEAVIEST = 1_000
+LOOKED_AT = 20
+"""Lines by which a file is told to be one of pairs."""
 MIXTURES = ("--train", "data check")
 """Who takes weights: the second, because what is trained on should be looked at with the same words."""
 
@@ -101,6 +105,8 @@ def check_labelled(names: Sequence[str], option: str) -> None:
 def split_weight(name: str, option: str) -> tuple[str, float | None]:
     """A file's name and, if it ends in one, its weight. A file that is really called so is meant as it is called."""
     match = WEIGHTED.fullmatch(name)
+    if not match and not os.path.exists(name) and os.path.exists(name.rpartition(":")[0]):
+        raise OptionError(f"the weight of a file is a number, got {name!r}", hint=f"{name.rpartition(':')[0]}:2")
     if not match or os.path.exists(name):
         return name, None
     if option not in MIXTURES:
@@ -113,6 +119,11 @@ def split_weight(name: str, option: str) -> tuple[str, float | None]:
 
 def holds_pairs(name: str) -> bool:
     return format_of(name) in READERS
+
+
+def names_sides(name: str) -> bool:
+    """Is a side of it known by what it is called?"""
+    return holds_pairs(name) and format_of(name) != ".tsv"
 
 
 def format_of(name: str) -> str:
@@ -136,11 +147,26 @@ def check_target(
     target, behind = following
     if os.path.realpath(source) == os.path.realpath(target):
         raise OptionError(f"{option} takes a source file and a target file, got {source} twice")
+    if looks_like_pairs(source) and looks_like_pairs(target):
+        raise OptionError(
+            f"{option} takes a source file and a target file, got {source} and {target}: each looks like a file of pairs, with a tab in every line",
+            hint=f"the name of a file of pairs ends in .tsv: mv {source} {source}.tsv (lines that hold tabs are given as .jsonl)",
+        )
     if weight is not None:
         raise OptionError(
             f"a weight stands behind the target file, got it behind {source}", hint=f"{target}:{weight:g}"
         )
     return target, behind or 1.0
+
+
+def looks_like_pairs(path: str) -> bool:
+    """By its first lines. What cannot be read again, or at all, is not looked at here."""
+    if not os.path.isfile(path):
+        return False
+    with suppress(InputError):
+        lines = [line for line in islice(read_lines(path, MAX_LINE), LOOKED_AT) if line]
+        return bool(lines) and all(b"\t" in line for line in lines)
+    return False
 
 
 def files_of(corpora: Sequence[Corpus]) -> list[str]:

@@ -171,11 +171,14 @@ def decode_line(line: bytes, path: str, number: int) -> str:
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
-        if looks_like_utf16(line):
+        if looks_like_utf16(line) and (
+            number == 1 or not line.startswith(UTF16)
+        ):  # a mark stands at the beginning of a file
             raise utf16(path, number) from None
+        where, again = ("standard input", "") if path == "-" else (path, f" {path}")
         raise InputError(
-            f"a text must be UTF-8, got {path}, line {number}: byte 0x{line[error.start]:02x} at column {error.start + 1}",
-            hint=f"if it is Western European: iconv -f WINDOWS-1252 -t UTF-8 {path} > utf8.txt",
+            f"a text must be UTF-8, got {where}, line {number}: byte 0x{line[error.start]:02x} at column {error.start + 1}",
+            hint=f"if it is Western European: iconv -f WINDOWS-1252 -t UTF-8{again} > utf8.txt",
         ) from None
     if "\0" in text and looks_like_utf16(line):
         raise utf16(path, number)

@@ -2,16 +2,23 @@
 
 import gzip
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import BinaryIO, cast
 
 import zstandard
 
-from manyheads.errors import not_written
+from manyheads.errors import OptionError, not_written
 from manyheads.storage import sync_file
 
-__all__ = ["line_writer"]
+__all__ = ["check_apart", "line_writer"]
+
+
+def check_apart(written: str | Path, read: Iterable[str]) -> None:
+    """No file is written over by what is made of it. Devices and pipes may be both: a terminal is."""
+    if os.path.isfile(written) and os.path.realpath(written) in map(os.path.realpath, read):
+        raise OptionError(f"what is written must differ from what is read, got {written} for both")
 
 
 @contextmanager

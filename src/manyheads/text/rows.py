@@ -22,7 +22,7 @@ __all__ = [
 
 Pair = tuple[str, str]
 BadLines = Literal["error", "skip", "replace"]
-HOW_TO_NAME = "by --source and --target, and by data.source and data.target of a recipe"
+HOW_TO_NAME = "by --source and --target; where a model is trained, by --set data.source=… --set data.target=…"
 SHOWN = 200
 """Characters of a bad row that are kept to be shown."""
 

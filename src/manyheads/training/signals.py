@@ -1,8 +1,9 @@
-"""Ctrl-C and SIGTERM: the step is finished, the run saved, then it stops. A second one stops at once."""
+"""Ctrl-C and SIGTERM: the step is finished, the run saved, then it stops. A second one stops at once, unless it comes so soon that it was meant as one."""
 
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -10,6 +11,8 @@ from types import FrameType
 __all__ = ["StopRequest", "listen"]
 
 TORCHRUN = "TORCHELASTIC_RUN_ID"
+ONE_PRESS = 1.0
+"""Seconds within which somebody who presses twice means once."""
 
 
 class StopRequest:
@@ -25,12 +28,15 @@ def listen() -> Iterator[StopRequest]:
         yield request
         return
 
+    heard: list[float] = []
+
     def hear(number: int, frame: FrameType | None) -> None:
         request.number = number
-        if (
-            TORCHRUN not in os.environ
-        ):  # which passes on what it hears, so that it may come twice, and kills who is slow
+        heard.append(time.monotonic())
+        # torchrun passes on what it hears, so that it may come twice, and kills who is slow.
+        if TORCHRUN not in os.environ and heard[-1] - heard[0] > ONE_PRESS:
             restore()
+            signal.raise_signal(number)
 
     def restore() -> None:
         for name, handler in before.items():
