@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manyheads import OptionError, TransformerConfig, load_recipe, recipe_names
-from manyheads.recipe import DecodeConfig, TrainConfig, build_recipe
+from manyheads.recipe import DecodeConfig, TrainConfig, build_recipe, recipe_from_text
 
 
 @pytest.fixture
@@ -245,3 +245,13 @@ def test_which_attention_has_a_kernel_for_packed_sentences():
 def test_what_does_nothing_for_a_task_is_refused(name, key, value):
     with pytest.raises(OptionError, match=rf"{key} does nothing for the task '\w+', got {value}"):
         load_recipe(name, {key: value})
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 90_000, "a." * 45_000, "a . " * 22_000, '"a b".' * 15_000, ("a." * 30 + "a=1\n") * 1_000]
+)
+def test_a_hostile_recipe_is_refused_by_a_glance(text, monkeypatch):
+    """Neither the parser nor a search through it sees what would take them the square of its length."""
+    monkeypatch.setattr("manyheads.recipe.tomllib.loads", None)
+    with pytest.raises(OptionError, match="in a line, and keys of two parts, got x"):
+        recipe_from_text(text, "x")

@@ -51,8 +51,9 @@ __all__ = [
 Table = dict[str, Any]
 Shape = TypeVar("Shape", bound=StackConfig)
 
-LARGEST = 100_000
-DEEP_KEY = re.compile(r"(?:[\w\"'-]+\s*\.\s*){20}[\w\"'-]+\s*[=\]]")
+LARGEST, LONGEST_LINE = 100_000, 4_000
+DEEP_KEY = re.compile(r"(?<![\w\"'-])(?:[\w\"'-]++\s*+\.\s*+){20}")
+"""Each word is looked at once, and nothing twice: what is looked for in a hostile file must not take the square of its length."""
 
 
 @dataclass(frozen=True)
@@ -225,8 +226,10 @@ def read_tables(name: str) -> Table:
 
 def parse_toml(text: str, where: str) -> Table:
     """Tables of a TOML text, within bounds: keys of many parts take the parser's memory by the square of their number."""
-    if len(text) > LARGEST or DEEP_KEY.search(text):
-        raise OptionError(f"a recipe has at most {LARGEST:,} characters and keys of two parts, got {where}")
+    if len(text) > LARGEST or any(len(line) > LONGEST_LINE for line in text.split("\n")) or DEEP_KEY.search(text):
+        raise OptionError(
+            f"a recipe has at most {LARGEST:,} characters, {LONGEST_LINE:,} in a line, and keys of two parts, got {where}"
+        )
     try:
         return tomllib.loads(text)
     # Bad TOML, numbers of 5,000 digits, tables in tables in tables:

@@ -164,12 +164,15 @@ def test_learned_positions_are_enough_up_to_their_end(writes: str) -> None:
         assert len(write_at_once(model, padded([source]), AtOnce(), 20)[0][0].ids) <= 20
 
 
+@pytest.mark.parametrize("part", ["", "decoder."])
 @pytest.mark.parametrize("writes", ["mask", "end", "graph"])
-def test_what_is_not_finite_gives_nothing(writes: str) -> None:
+def test_what_is_not_finite_gives_nothing(writes: str, part: str) -> None:
+    """Also where a length is predicted that is."""
     model = model_that(writes)
     with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.fill_(torch.nan)
+        for name, parameter in model.named_parameters():
+            if name.startswith(part):
+                parameter.fill_(torch.nan)
     for found in write_at_once(model, padded(SOURCES), AtOnce(), LONGEST):
         assert not found[0].finite
 

@@ -15,7 +15,7 @@ import torch
 
 from manyheads import Translator, distill, ensemble
 from manyheads.decoding import distillation
-from manyheads.decoding.distillation import fault_of
+from manyheads.decoding.distillation import fault_of, is_line
 from manyheads.decoding.translation import Alternative, Translation
 from manyheads.errors import InputError, OptionError, SaveError
 from manyheads.modelfolder import load_model, save_model
@@ -244,14 +244,14 @@ def test_it_goes_on_with_the_same_sides_and_the_same_recipe(tmp_path, corpus, sm
 
 
 def test_two_at_the_same_time_are_one_too_many(tmp_path):
-    with PartFile(tmp_path / "out", {}, 2) as first:
+    with PartFile(tmp_path / "out", {}, 2, bool) as first:
         with (
             pytest.raises(InputError, match="one process works on a file at a time"),
-            PartFile(tmp_path / "out", {}, 2),
+            PartFile(tmp_path / "out", {}, 2, bool),
         ):
             pass
         first.add(["a", "b"])
-    with PartFile(tmp_path / "out", {}, 2) as again:
+    with PartFile(tmp_path / "out", {}, 2, bool) as again:
         assert again.done == 2
         again.add(["c"])
         again.finish(str.upper)
@@ -266,7 +266,25 @@ def test_a_header_is_whole_or_not_there(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(partfile, "replace_file", full)
-        with pytest.raises(SaveError, match="No space left"), PartFile(tmp_path / "out", {"a": 1}, 2):
+        with pytest.raises(SaveError, match="No space left"), PartFile(tmp_path / "out", {"a": 1}, 2, bool):
             pass
-    with PartFile(tmp_path / "out", {"a": 1}, 2) as part:
+    with PartFile(tmp_path / "out", {"a": 1}, 2, bool) as part:
         assert part.done == 0
+
+
+@pytest.mark.parametrize("line", [b"nonsense\n", b"\ta\n", b"why\ta\tb\n", b"\ta\tb\tc\n", b"\t\xff\xfe\tb\n", b"\n"])
+def test_a_part_that_was_damaged_is_refused_before_any_work(tmp_path, line):
+    """What is no pair would be a blank line of the corpus."""
+    with PartFile(tmp_path / "out", {}, 2, is_line) as part:
+        part.add(["\ta\tb", "looped\tc\td"])
+    place = tmp_path / "out.part"
+    header, first, _ = place.read_bytes().splitlines(keepends=True)
+    place.write_bytes(header + first + line)
+    with pytest.raises(InputError, match="is damaged, in line 3"), PartFile(tmp_path / "out", {}, 2, is_line):
+        pass
+
+
+def test_a_header_without_end_is_refused(tmp_path):
+    (tmp_path / "out.part").write_bytes(b"[" * 100_000 + b"\n")
+    with pytest.raises(InputError, match="does not say what it is made from"), PartFile(tmp_path / "out", {}, 2, bool):
+        pass

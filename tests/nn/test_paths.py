@@ -99,3 +99,19 @@ def test_the_likeliest_path_of_every_length(vertices: int, seed: int) -> None:
 def test_words_that_do_not_fit_have_no_probability() -> None:
     said, links = graph(4, 3, 0, 4)
     assert log_likelihood(said[None], links[None], torch.tensor([3]), torch.tensor([3])).item() == -torch.inf
+
+
+def test_where_there_is_no_path_nothing_is_learnt() -> None:
+    words, links = torch.zeros(2, 1, 4), torch.zeros(2, 4, 4)
+    words[0], links = -torch.inf, links.log_softmax(-1)
+    words, links = words.requires_grad_(), links.requires_grad_()
+    found = log_likelihood(words, links, torch.tensor([1, 1]), torch.tensor([3, 3]))
+    assert found[0] == -torch.inf
+    assert found[1].isfinite()
+    found.sum().backward()
+    assert words.grad is not None
+    assert links.grad is not None
+    assert not words.grad[0].any()
+    assert not links.grad[0].any()
+    assert words.grad[1].any()
+    assert links.grad.isfinite().all()

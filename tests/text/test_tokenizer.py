@@ -12,6 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from manyheads.errors import InputError, OptionError
+from manyheads.text.bytepairs import stretches
 from manyheads.text.tokenizer import FIRST, Tokenizer
 from manyheads.text.vocabulary import Vocabulary, train_tokenizer, train_vocabulary
 
@@ -286,3 +287,14 @@ def test_a_cut_or_scribbled_file_is_refused_or_works(data):
 def test_a_hostile_file_is_refused(text):
     with pytest.raises(InputError, match=r"as Manyheads writes it, got evil\.json: "):
         Vocabulary.loads(text, "evil.json")
+
+
+def test_a_word_without_end_is_learnt_from_in_stretches():
+    """As one it takes the square of its length; nothing of it is left out, and what is no longer than that is as it is."""
+    endless = "ab" * 5_000
+    assert "".join(stretches(endless)) == endless
+    assert max(map(len, stretches(endless))) <= 1_000
+    sentence = " ".join(["word"] * 2_000)
+    assert stretches(sentence) == [sentence]
+    learnt = train_tokenizer("bpe", [endless, sentence], 400)
+    assert learnt.decode(learnt.encode([endless])[0]) == endless

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +13,7 @@ import torch
 from cli.command import status
 from manyheads import OptionError, TransformerConfig, Translator, load_recipe, train
 from manyheads.errors import InputError
-from manyheads.modelfolder import load_by_task, load_model
+from manyheads.modelfolder import load_by_task, load_model, save_model
 from manyheads.tasks.losses import divergence, log_probabilities
 from manyheads.tasks.masked import pad_masked
 from manyheads.tasks.pairs import pad_pairs
@@ -100,6 +101,14 @@ def test_going_on_it_is_the_same_run(data, teachers, tmp_path, way):
     assert whole == halves
 
 
+def with_other_heads(folder, out):
+    """The same weights, with which something else is computed."""
+    model, vocabulary, recipe = load_model(folder)
+    other = replace(recipe, model=replace(recipe.transformer, heads=recipe.transformer.heads * 2))
+    save_model(out, model, vocabulary, other)
+    return out
+
+
 def test_other_teachers_are_noticed_and_moved_ones_are_not_others(data, teachers, tmp_path):
     mine, out = tmp_path / "teacher", tmp_path / "student"
     shutil.copytree(teachers[0], mine)
@@ -114,6 +123,12 @@ def test_other_teachers_are_noticed_and_moved_ones_are_not_others(data, teachers
         train(**more)
     with pytest.raises(InputError, match="other teachers than at step 30: 2 instead of 1"):
         train(**more, teachers=teachers)
+    with pytest.raises(InputError, match="other teachers than at step 30: 0 instead of 1"):
+        train(**{**more, "changes": {"train.steps": 40, "train.teachers": []}})
+    with pytest.raises(OptionError, match="a teacher is another model than its student"):
+        train(**more, teachers=out)
+    with pytest.raises(InputError, match="number 1 has other weights, or computes something else with them"):
+        train(**more, teachers=with_other_heads(teachers[0], tmp_path / "heads"))
     assert {name: (out / name).read_bytes() for name in before} == before  # what is refused leaves all as it was
     assert train(**more, teachers=teachers[:1]).steps == 40  # the same, elsewhere
     more["changes"] = {"train.steps": 50}
@@ -243,3 +258,9 @@ def test_at_the_command_line(data, teachers, tmp_path, capsys):
     assert status(*command, "--teacher", *map(str, teachers), "--out", str(tmp_path / "student")) == 0
     assert load_model(tmp_path / "student")[2].train.teachers == tuple(map(str, teachers))
     assert "teachers: 2, 50% of what is learnt is theirs" in capsys.readouterr().err
+
+
+def test_a_teacher_is_asked_once_whatever_it_is_called(data, teachers, tmp_path):
+    twice = [str(teachers[0]), f"{teachers[0]}/."]
+    with pytest.raises(OptionError, match="each teacher is asked once, got the same model as"):
+        train("tiny", **data, teachers=twice, out=tmp_path / "student", changes=STUDENT)

@@ -90,6 +90,7 @@ def test_a_tuned_run_is_resumed(base, new, tmp_path):
 def test_what_cannot_be(base, new, tmp_path, changes, complaint):
     with pytest.raises(OptionError, match=complaint):
         train(base=base, **new, out=tmp_path / "tuned", changes={**FEW, **changes})
+    assert not (tmp_path / "tuned").exists()  # the next try may have it
 
 
 def test_changed_data_is_noticed_by_the_checkpoint_and_may_be_gone_on_with(new, tmp_path, capsys):

@@ -98,7 +98,7 @@ def distill(
         "precision": translator.precision,
     }
     counts = look_through(corpora)
-    with PartFile(out, made_from, LOT) as part:
+    with PartFile(out, made_from, LOT, is_line) as part:
         found = Distilled(before=part.done, counts=counts)
         pairs = islice((pair for corpus in corpora for _, pair in read_pairs(corpus, Counts())), part.done, None)
         while lot := list(islice(pairs, LOT)):
@@ -152,6 +152,12 @@ def as_line(pair: Pair, translation: Translation) -> str:
     reason = fault_of(translation)
     chosen = pair[1] if reason else translation.text
     return "\t".join((reason, *map(without_tabs, (pair[0], chosen))))
+
+
+def is_line(line: str) -> bool:
+    """Does it look as if `as_line` had made it?"""
+    reason, *pair = line.split("\t")
+    return reason in ("", *KEPT) and len(pair) == 2
 
 
 def fault_of(translation: Translation) -> str:

@@ -3,7 +3,7 @@
 B sentences · K lengths of each that are tried · S source tokens · T places
 """
 
-from math import ceil
+from math import ceil, isfinite
 from typing import NamedTuple
 
 import torch
@@ -61,7 +61,7 @@ class InMasks(Way):
             ranked(
                 Hypothesis(ids[:length], log_p, score_in_masks(log_p, chance, length), finished=length == wished)
                 for ids, length, wished, log_p, chance in zip(*row, strict=True)
-                if chance > -torch.inf
+                if chance > -torch.inf and isfinite(log_p)
             )
             for row in rows_in(computed)
         ]

@@ -61,6 +61,7 @@ class SumOverPaths(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         words, links, lengths, last, ahead, total = ctx.saved_tensors
         count = launch.count_uses if in_kernels(words) else count_uses
+        total = total.masked_fill(total == NEVER, 0)  # where there is no path, none is used
         of_words, of_links = count(words, links, lengths, last, ahead, total, gradients[0])
         of_links[:, 0] += of_words[:, 0]
         of_links.scatter_add_(2, column(last, links), of_word(of_words, lengths - 1)[:, :, None])

@@ -67,16 +67,23 @@ class OwnPage:
         if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             return "what is sent must be application/json"
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+        if origin is not None and place_of(origin) != headers.get("host"):
             return "requests of other pages are not answered"
         return None
 
 
-def name_of(address: str) -> str | None:
+def place_of(address: str) -> str | None:
+    """host:port, as it is written; None if it is no place, or one with a user."""
     try:
-        return urlsplit(address).hostname
+        parts = urlsplit(address)
+        parts.port  # noqa: B018  # raises, if it is none
     except ValueError:
         return None
+    return None if "@" in parts.netloc else parts.netloc
+
+
+def name_of(address: str) -> str | None:
+    return urlsplit(address).hostname if place_of(address) else None
 
 
 class BodyLimit:

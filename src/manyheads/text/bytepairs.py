@@ -1,6 +1,7 @@
 """Byte-level BPE: pieces of words, learnt by joining again and again the two neighbours that are most often met."""
 
 import json
+import re
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -27,6 +28,8 @@ def letters_for_bytes() -> dict[str, int]:
 
 
 BYTE_OF = letters_for_bytes()
+LONGEST_WORD = 1_000
+UNBROKEN = re.compile(rf"\S{{{LONGEST_WORD}}}")
 ALPHABET = sorted(letter for letter, b in BYTE_OF.items() if b != NEWLINE)
 
 
@@ -108,8 +111,13 @@ class BytePairs:
         trainer = trainers.BpeTrainer(
             vocab_size=size - FIRST, min_frequency=2, initial_alphabet=ALPHABET, special_tokens=[], show_progress=False
         )
-        engine.train_from_iterator((" " + text for text in texts), trainer)
+        engine.train_from_iterator((part for text in texts for part in stretches(f" {text}")), trainer)
         return cls(learnt_merges(engine))
+
+
+def stretches(text: str) -> list[str]:
+    """As it is, unless it has words without end: to learn from one takes the square of its length, so it is cut."""
+    return UNBROKEN.sub("\\g<0>\n", text).split("\n") if len(text) > LONGEST_WORD else [text]
 
 
 def words_of(text: str) -> list[str]:

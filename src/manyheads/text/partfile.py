@@ -8,6 +8,7 @@ Only whole lots of lines count. What is made after a stop is then made in the sa
 import fcntl
 import json
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -41,12 +42,13 @@ class PartFile:
     """For a `with` statement.
 
     made_from   whatever the lines follow from: a part of other lines is refused
+    is_line     does a line look as those that are added? What was damaged meanwhile is refused
     lot         lines that are added at a time (the last ones may be fewer)
     done        lines that are there
     """
 
-    def __init__(self, out: str | Path, made_from: Mapping[str, Any], lot: int) -> None:
-        self.out, self.place, self.lot = str(out), part_of(out), lot
+    def __init__(self, out: str | Path, made_from: Mapping[str, Any], lot: int, is_line: Callable[[str], bool]) -> None:
+        self.out, self.place, self.lot, self.is_line = str(out), part_of(out), lot, is_line
         self.made_from = {**made_from, "lot": lot}
 
     def __enter__(self) -> "PartFile":
@@ -80,7 +82,8 @@ class PartFile:
         """Whole lots stay; what stands behind them was being written when it was stopped."""
         self.check(self.file.readline())
         done, end = 0, self.file.tell()
-        while read_lot(self.file, self.lot):
+        while lines := read_lot(self.file, self.lot):
+            self.check_lines(lines, done)
             done, end = done + self.lot, self.file.tell()
         self.file.truncate(end)
         self.file.seek(end)
@@ -89,7 +92,7 @@ class PartFile:
     def check(self, stored: bytes) -> None:
         try:
             found = json.loads(stored)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise InputError(f"{self.place} does not say what it is made from", hint=f"rm {self.place}") from None
         others = found if isinstance(found, dict) else {}
         changed = [name for name in {**self.made_from, **others} if others.get(name) != self.made_from.get(name)]
@@ -98,6 +101,15 @@ class PartFile:
                 f"what was stopped goes on as it began, got {self.place}, made with another {' and another '.join(changed)}",
                 hint=f"to begin anew: rm {self.place}",
             )
+
+    def check_lines(self, lines: Sequence[bytes], before: int) -> None:
+        for number, line in enumerate(lines, before + 2):  # the first says what they are made from
+            try:
+                good = self.is_line(line.decode().removesuffix("\n"))
+            except UnicodeDecodeError:
+                good = False
+            if not good:
+                raise InputError(f"{self.place} is damaged, in line {number}", hint=f"to begin anew: rm {self.place}")
 
     def add(self, lines: Sequence[str]) -> None:
         """The next lot: once this returns, it stays."""
@@ -118,6 +130,7 @@ class PartFile:
             self.place.unlink()
 
 
-def read_lot(file: BinaryIO, lot: int) -> bool:
-    """Is there another whole one?"""
-    return all(file.readline().endswith(b"\n") for _ in range(lot))
+def read_lot(file: BinaryIO, lot: int) -> list[bytes]:
+    """The next one, if there is another whole one."""
+    lines = list(islice(file, lot))
+    return lines if len(lines) == lot and lines[-1].endswith(b"\n") else []

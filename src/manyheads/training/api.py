@@ -26,7 +26,7 @@ from manyheads.training.session import Session
 from manyheads.training.show import Show
 from manyheads.training.signals import listen
 from manyheads.training.state import State
-from manyheads.training.teaching import Faculty, taught_recipe
+from manyheads.training.teaching import Faculty, check_not_itself, check_unchanged, taught_recipe
 from manyheads.training.tensorboard import tensorboard_listener
 from manyheads.training.tuning import Base, finetune_recipe, is_finetuning, take_over, tuned_recipe
 
@@ -87,8 +87,10 @@ def train(
             why = "it no longer got better" if finished["reason"] == "patience" else "all steps done"
             show.say(f"{run.root} is finished ({why}, step {finished['step']:,}); nothing to do")
             return Trained(run.root, finished["step"], finished["metrics"], finished["reason"])
-        if going_on and (faculty := team.in_turn(lambda: Faculty.of(chosen, origin or run))) and not data_changed:
-            faculty.check_unchanged(run.checkpoints)
+        if going_on:
+            faculty = team.in_turn(lambda: Faculty.of(chosen, origin or run))
+            if not data_changed:
+                check_unchanged(faculty, run.checkpoints)
         machine = choose_machine(team.device(device), chosen.train.precision)
         return train_in(run, chosen, origin, faculty, data, data_changed, lenient, machine, team, show)
 
@@ -118,7 +120,8 @@ def with_pieces(
         faculty = Faculty.of(recipe, base)
         return (taught_recipe(recipe, faculty.recipe.data, changes) if faculty else recipe), faculty
     stored = run.recipe()
-    names = recipe.train.teachers or stored.train.teachers
+    names = recipe.train.teachers or (() if "train.teachers" in changes else stored.train.teachers)
+    check_not_itself(names, run)
     taught = replace(recipe, train=replace(recipe.train, teachers=names))
     return (taught_recipe(taught, stored.data, changes) if names else recipe), None
 

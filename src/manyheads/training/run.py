@@ -43,7 +43,7 @@ class Run:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One process at a time. The kernel lets go of the lock when its owner dies, however it dies. Who is refused before anything was published leaves
+        """One process at a time. The kernel lets go of the lock when its owner dies, however it dies. Who is refused before anything was learnt leaves
         no folder behind that was not there before."""
         new = not self.root.exists()
         try:
@@ -70,8 +70,9 @@ class Run:
                 file.flush()
             try:
                 yield
-            except ManyheadsError:
-                if new and not (self.root / MANIFEST).exists():
+            except ManyheadsError as error:
+                refused = isinstance(error, OptionError) and not any(self.checkpoints.glob("step-*"))
+                if new and (refused or not (self.root / MANIFEST).exists()):
                     shutil.rmtree(self.root, ignore_errors=True)
                 raise
 

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,7 +22,9 @@ from manyheads.training.run import Run
 from manyheads.training.state import Progress, read_progress
 from manyheads.training.tuning import PIECES, Base, is_from_elsewhere
 
-__all__ = ["Faculty", "taught_recipe"]
+__all__ = ["Faculty", "check_not_itself", "check_unchanged", "taught_recipe"]
+
+DROPOUTS = ("dropout", "attention_dropout", "feedforward_dropout", "drop_path")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +51,9 @@ class Faculty:
             check_teacher(name, vocabulary, recipe, student)
         known = [(begun.name, begun.vocabulary)] if begun else []
         check_same_vocabulary([*known, *zip(names, vocabularies, strict=True)])
-        return cls(models, vocabularies[0], recipes[0], [fingerprint_of(model) for model in models])
+        fingerprints = [fingerprint_of(model) for model in models]
+        check_once(names, fingerprints)
+        return cls(models, vocabularies[0], recipes[0], fingerprints)
 
     def files(self) -> dict[str, bytes]:
         """What a student takes over from the beginning."""
@@ -59,12 +63,27 @@ class Faculty:
         """Rounded once: nothing is learnt about their weights, and to cast them in every step would take longer than to use them."""
         return [model.requires_grad_(False).to(machine.device, machine.dtype) for model in self.models]
 
-    def check_unchanged(self, checkpoints: Path) -> None:
-        """Refuse other teachers than those that the newest checkpoint learnt from."""
-        if progress := newest_progress(checkpoints):
-            then, now = progress.data.get("teachers", "").split(), self.fingerprints
-            if then != list(now):
-                raise changed_data(f"other teachers than at step {progress.step:,}: {difference(then, now)}")
+
+def check_unchanged(faculty: Faculty | None, checkpoints: Path) -> None:
+    """Refuse other teachers than those that the newest checkpoint learnt from."""
+    if progress := newest_progress(checkpoints):
+        then, now = progress.data.get("teachers", "").split(), list(faculty.fingerprints) if faculty else []
+        if then != now:
+            raise changed_data(f"other teachers than at step {progress.step:,}: {difference(then, now)}")
+
+
+def check_once(names: Sequence[str], fingerprints: Sequence[str]) -> None:
+    for number, one in enumerate(fingerprints):
+        if one in fingerprints[:number]:
+            first = names[fingerprints.index(one)]
+            raise OptionError(f"each teacher is asked once, got the same model as {first} and as {names[number]}")
+
+
+def check_not_itself(names: Sequence[str], run: Run) -> None:
+    """What it learns from would change with what it has learnt."""
+    for name in names:
+        if Path(name).resolve() == run.root.resolve():
+            raise OptionError(f"a teacher is another model than its student, got {name} for both")
 
 
 def newest_progress(checkpoints: Path) -> Progress | None:
@@ -80,7 +99,7 @@ def difference(then: Sequence[str], now: Sequence[str]) -> str:
         return f"{len(now)} instead of {len(then)}"
     if sorted(then) == sorted(now):
         return "the same in another order"
-    return f"number {next(n for n, (one, other) in enumerate(zip(then, now, strict=True), 1) if one != other)} has other weights"
+    return f"number {next(n for n, (one, other) in enumerate(zip(then, now, strict=True), 1) if one != other)} has other weights, or computes something else with them"
 
 
 def load_teacher(name: str) -> tuple[nn.Module, Vocabulary, Recipe]:
@@ -143,7 +162,9 @@ def piece(data: DataConfig, name: str) -> Any:
 
 
 def fingerprint_of(model: nn.Module) -> str:
-    digest = hashlib.sha256()
+    """Of its weights, and of what is computed with them; how it was kept from learning by heart does not matter any more."""
+    shape = {name: value for name, value in asdict(model.config).items() if name not in DROPOUTS}  # type: ignore[arg-type]
+    digest = hashlib.sha256(repr(sorted(shape.items())).encode())
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(name.encode())
         digest.update(tensor.detach().float().cpu().contiguous().numpy().tobytes())
