@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_WISHES", "Wishes", "check_phrase"]
 
-LONGEST_PHRASE, LONGEST_PREFIX, MOST_PHRASES = 200, 1_000, 100
+LONGEST_PHRASE, LONGEST_PREFIX, MOST_PHRASES = 200, 1_000, 1_000
+"""The last is more than a glossary finds in any sentence: one line must not end the work on all others."""
 
 
 @dataclass(frozen=True)
