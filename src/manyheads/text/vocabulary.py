@@ -32,7 +32,7 @@ class Vocabulary:
     """`source` and `target` tokenizers, of the same pieces if the vocabulary is `joint`; `backwards`: targets are written from their end."""
 
     def __init__(self, source: Tokenizer, target: Tokenizer | None = None, *, backwards: bool = False) -> None:
-        self.source, self.joint, self.backwards = source, target in (None, source), backwards
+        self.source, self.joint, self.backwards = source, target is None or target is source, backwards
         written = target or source
         self.target: Tokenizer = Backwards(written) if backwards else written  # type: ignore[assignment]  # its kind is each one's own
 
