@@ -27,6 +27,7 @@ def refused(capsys, *words):
         (["translate", "de-en", "--n-best", "2.5"], "a whole number is needed, got '2.5'", "--help"),
         (["train", "tiny", "--train", "a.tsv"], "manyheads train needs --out, got none", "`manyheads train --help`"),
         (["compare", "de-en"], "manyheads compare needs --data, got none", "--data"),
+        (["inspect", "de-en", "--text", "Danke!", "--tokens", "3"], "--tokens is for language models, got 3 for one that translates", ""),
         (["translate", "de-en", "Ein Hund schläft."], "a file must be readable", "echo 'Ein Hund schläft.' |"),
     ],
 )  # fmt: skip
@@ -128,3 +129,13 @@ def test_a_mark_of_utf16_stands_at_the_beginning_of_a_file(tmp_path, capsys):
     assert code == 2
     assert "line 2: byte 0xff at column 1" in said
     assert "UTF-16" not in said
+
+
+@pytest.mark.parametrize("words", [("clean",), ("distill", "de-en")])
+def test_what_is_written_with_tabs_is_not_called_csv(tmp_path, capsys, words):
+    pairs, out = tmp_path / "pairs.tsv", tmp_path / "out.csv"
+    pairs.write_text("ja\tyes\n")
+    code, said = refused(capsys, "data", *words, str(pairs), "--out", str(out))
+    assert code == 2
+    assert "TSV" in said
+    assert not out.exists()

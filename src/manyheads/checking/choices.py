@@ -82,7 +82,7 @@ def check_outputs(places: Sequence[str], corpora: Sequence[Corpus], against: Seq
     """Every place can be written to, and none of them is a file that is read."""
     _, *out = places
     formats = [format_of(name) if holds_pairs(name) else None for name in out]
-    if formats not in ([".tsv"], [None], [None, None]):
+    if formats not in ([".tsv"], [None], [None, None]) or ".csv" in map(format_of, out):  # which has commas
         raise OptionError(
             f"--out takes a TSV file, or a source file and a target file, got {' '.join(out) or 'none'}",
             hint="--out clean.tsv, or --out clean.de clean.en",

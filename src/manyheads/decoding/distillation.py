@@ -117,7 +117,7 @@ def distill(
 def check_output(out: str | Path) -> None:
     if os.path.exists(out) and not os.path.isfile(out):
         raise OptionError(f"what is distilled is written to a file, got {out}")
-    if holds_pairs(str(out)) and format_of(str(out)) != ".tsv":
+    if (holds_pairs(str(out)) and format_of(str(out)) != ".tsv") or format_of(str(out)) == ".csv":
         raise OptionError(f"what is distilled is written as TSV, got {out}", hint="distilled.tsv, or distilled.tsv.gz")
 
 

@@ -129,6 +129,8 @@ class Translator(TextModel):
                 raise OptionError(
                     f"{name} is for models that write all tokens at once, got {options[name]} for one that writes token by token"
                 )
+            if name == "tokens":
+                raise OptionError(f"tokens is for language models, got {options[name]} for one that translates")
             raise OptionError(f"{name!r} is no option of a search", hint=did_you_mean(name, sorted(known)))
         decode, n_best = self.recipe.decode, options.get("n_best")
         beam = 1 if options.get("sample") else max(decode.beam, n_best if isinstance(n_best, int) else 1)
