@@ -50,6 +50,7 @@ def plant(clean):
         "script": [(source, "Собака спит на диване, а кошка на полу.") for source, _ in take(1)]
         + [(source, target.replace("a", "а").replace("e", "е")) for source, target in take(3)],
         "mojibake": [(source.encode().decode("cp1252", errors="replace"), target) for source, target in with_umlauts],
+        "quoted": [(f'"Er sagte: ""{source}"""', f'"He said: ""{target}"""') for source, target in take(2)],
         "control": [(f"{source}\x07", target) for source, target in take(2)],
         "invisible": [(f"{odd}{source}", target) for odd, (source, target) in zip("\u200b\u00ad\ufeff\ufffd\u202e", take(5), strict=True)],
         "space": [(f"{source} ", target) for source, target in take(1)] + [(s.replace(" ", "  ", 1), t) for s, t in take(1)],

@@ -1,5 +1,6 @@
 """Each examiner against what it should find, counted the plain way."""
 
+import csv
 import math
 import statistics
 from collections import Counter
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manyheads.checking.characters import FIX_TEXT, has_invisible, has_mojibake, visible
+from manyheads.checking.characters import FIX_TEXT, has_invisible, has_mojibake, is_quoted, visible
 from manyheads.checking.languages import ENOUGH, LONGEST, MOST, SHARE, Languages
 from manyheads.checking.lengths import Pieces, Ratio, middle
 from manyheads.checking.repeats import Overlap, Repeats
@@ -235,3 +236,17 @@ def test_what_is_mended_stays_mended(text):
     for fix in FIX_TEXT.values():
         assert fix(fix(text)) == fix(text)
     assert visible(text).isprintable()
+
+
+@given(st.text('ab" ', max_size=8))
+def test_what_a_spreadsheet_has_quoted_is_read_as_csv_reads_it(text):
+    """Every cell with a mark in it is told, and mended to what it was."""
+    cell = '"' + text.replace('"', '""') + '"'
+    assert is_quoted(cell) == ('"' in text)
+    assert FIX_TEXT["quoted"](cell) == (next(csv.reader([cell]))[0] if '"' in text else cell)
+
+
+@pytest.mark.parametrize("text", ['"Yes."', '"', '""', '"a" and "b"', '"a" ""b""', "plain", ""])
+def test_marks_that_may_be_a_sentence_s_own_stay(text):
+    assert not is_quoted(text)
+    assert FIX_TEXT["quoted"](text) == text

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from manyheads.text.corpus import CONTROL
 
-__all__ = ["FIX_TEXT", "has_control", "has_invisible", "has_mojibake", "has_odd_space", "visible"]
+__all__ = ["FIX_TEXT", "has_control", "has_invisible", "has_mojibake", "has_odd_space", "is_quoted", "visible"]
 
 # Zero width and joiners out of place (between Persian or Indic letters and in emoji they are right), direction marks,
 # soft hyphen, byte order mark, fillers, tags, noncharacters.
@@ -47,12 +47,22 @@ def has_odd_space(text: str) -> bool:
     return ODD_SPACE.search(text) is not None
 
 
+def is_quoted(text: str) -> bool:
+    """As a spreadsheet writes a cell that has quotation marks in it: in marks, with those inside doubled. Marks around a sentence alone may be its own."""
+    inside = text[1:-1]
+    return text[:1] == text[-1:] == '"' and '""' in inside and '"' not in inside.replace('""', "")
+
+
 def without_control(text: str) -> str:
     return CONTROL.sub("", SEPARATING.sub(" ", text))
 
 
 def without_invisible(text: str) -> str:
     return TO_REMOVE.sub("", text)
+
+
+def without_quotes(text: str) -> str:
+    return text[1:-1].replace('""', '"') if is_quoted(text) else text
 
 
 def with_single_spaces(text: str) -> str:
@@ -62,6 +72,7 @@ def with_single_spaces(text: str) -> str:
 FIX_TEXT: Mapping[str, Callable[[str], str]] = {
     "control": without_control,
     "invisible": without_invisible,
+    "quoted": without_quotes,
     "space": with_single_spaces,
 }
 """In this order: what is removed may leave spaces behind."""

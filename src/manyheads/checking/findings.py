@@ -38,6 +38,7 @@ FINDINGS: Mapping[str, Finding] = {
     "language": Finding("one side looks like the other's language"),
     "script": Finding("an unexpected script, or two scripts in a word"),
     "mojibake": Finding("text decoded wrongly: Ã¤ for ä"),
+    "quoted": Finding('a side as a spreadsheet writes it: "He said ""yes"""'),
     "control": Finding("control characters"),
     "invisible": Finding("invisible, private or replaced characters"),
     "space": Finding("space at an end, or several in a row"),
@@ -47,6 +48,7 @@ FINDINGS: Mapping[str, Finding] = {
 FIXES: Mapping[str, str] = {
     "control": "control characters are removed, or become a space where they separate",
     "invisible": "invisible characters are removed, but for U+FFFD and private ones, which stood for something",
+    "quoted": "quotation marks of a spreadsheet are taken away, those inside become single",
     "space": "several spaces become one, those at the ends none",
     "swapped": "swapped sides are swapped back",
 }

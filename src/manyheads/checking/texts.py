@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from manyheads.checking.characters import has_control, has_invisible, has_mojibake, has_odd_space
+from manyheads.checking.characters import has_control, has_invisible, has_mojibake, has_odd_space, is_quoted
 from manyheads.checking.examiner import Verdicts
 from manyheads.text.rows import Pair
 
@@ -53,6 +53,7 @@ TESTS: Mapping[str, Callable[[str, str], bool]] = {
     "repetition": either(is_repetitive),
     "markup": either(is_markup),
     "mojibake": either(has_mojibake),
+    "quoted": either(is_quoted),
     "control": either(has_control),
     "invisible": either(has_invisible),
     "space": either(has_odd_space),
