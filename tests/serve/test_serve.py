@@ -29,6 +29,7 @@ def address():
     process = start("--port", "0")
     yield process.stderr.readline().split()[0]
     process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)  # people press twice
     out, said = process.communicate(timeout=30)
     assert (process.returncode, out, said) == (0, "", "")
 

@@ -40,6 +40,8 @@ def serve(model: Model, /, *, port: Whole = 8000, device: Device = "auto") -> No
     app = make_app(load_translator(model, device, "fp32"))
     with listen(port) as socket:
         print(f"http://127.0.0.1:{socket.getsockname()[1]}  (Ctrl-C ends it)", file=sys.stderr, flush=True)  # noqa: T201
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False))
+        server = uvicorn.Server(
+            uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off")
+        )
         with suppress(KeyboardInterrupt):  # which comes of Ctrl-C only sometimes; it is how a page ends
             server.run([socket])
