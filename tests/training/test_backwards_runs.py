@@ -1,6 +1,7 @@
 """A model that writes backwards, by the same commands as any other."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -132,3 +133,17 @@ def test_where_it_means_nothing_it_is_refused(data, tmp_path):
             train(recipe, out=tmp_path / "no", changes={"data.backwards": True}, **data)
     with pytest.raises(OptionError, match="from their beginning"):
         train("tiny", out=tmp_path / "no", changes={"data.backwards": True, "data.bpe_dropout": 0.1}, **data)
+
+
+def test_it_is_the_model_of_lines_that_were_turned_round(data, tmp_path):
+    """Bit for bit: what is other about it is the order of letters, and nothing else."""
+    turned = {}
+    for name in ("train", "dev"):
+        lines = [line.split("\t") for line in Path(data[name][0]).read_text().splitlines()]
+        turned[name] = [str(tmp_path / f"{name}.tsv")]
+        Path(turned[name][0]).write_text("".join(f"{source}\t{target[::-1]}\n" for source, target in lines))
+    few = QUICK | {"train.steps": 10, "train.validate_every": 10}
+    train("tiny", out=tmp_path / "back", changes=few | {"data.backwards": True}, **data)
+    train("tiny", out=tmp_path / "forth", changes=few, **data | turned)
+    one, other = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("back", "forth"))
+    assert one == other
