@@ -1,6 +1,6 @@
 """Commands of `manyheads` that need what others make, several at a time, until time is up. Whoever still runs then is told to save and stop.
 
-    leave = work([Job("teacher", ["train", …]), Job("student", ["train", …], needs=("teacher",))], logs=Path("runs/logs"), seconds=500)
+    became = work([Job("teacher", ["train", …]), Job("student", ["train", …], needs=("teacher",))], logs=Path("runs/logs"), seconds=500)
 
 Trainings end with `--resume` in their command, so that the same call goes on with them.
 """
