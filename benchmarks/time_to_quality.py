@@ -3,13 +3,14 @@
     python -m benchmarks.time_to_quality --data FOLDER --recipe30 NAME --recipe300 NAME --json FILE
     python -m benchmarks.time_to_quality --data FOLDER --parallel 3            three seeds at a time: seconds are upper bounds
     python -m benchmarks.time_to_quality --data FOLDER --budgets 300 --teachers 3        a student of three that are trained first, in the same time
-    python -m benchmarks.time_to_quality --data FOLDER --budgets 300 --judges 1          judged by one that writes backwards and is trained alike, in the same time
+    python -m benchmarks.time_to_quality --data FOLDER --budgets 300 --judges 1          judged by one that writes backwards, trained in the same time
     python -m benchmarks.time_to_quality --seeds --earlier A.json B.json --json FILE    what several calls have found, in one file
     python -m benchmarks.time_to_quality --device cpu --quick                  every line of it, with no meaning
 
 FOLDER holds Multi30k (train.en.gz, train.de.gz, val.…, test_2016_flickr.…), which is not bundled. Each run is `manyheads train`, then
 `manyheads evaluate` on test_2016_flickr with beam 5. The seconds are those of the training loop, as the run itself counts them:
-reading the data, compiling and scoring are not among them; compiling is given apart. Those of teachers and judges are added.
+reading the data, compiling and scoring are not among them; compiling is given apart. Those of teachers and judges are added. What is judged is
+also measured by itself (`alone`, with its own seconds).
 """
 
 import argparse
@@ -49,9 +50,9 @@ def to_train(case: Case, recipe: str, changes: Sequence[str], seed: int, device:
     return ["train", recipe, *files, *settings, "--device", device]
 
 
-def to_evaluate(case: Case, options: argparse.Namespace, out: Path) -> list[str]:
-    judges = ["--judge", *map(str, others(out, "judge", options.judges))] if options.judges else []
-    return ["evaluate", str(out), *judges, "--data", *case.test, "--beam", "5", "--json", "--device", options.device]
+def to_evaluate(case: Case, options: argparse.Namespace, out: Path, judges: Sequence[Path] = ()) -> list[str]:
+    judged = ["--judge", *map(str, judges)] if judges else []
+    return ["evaluate", str(out), *judged, "--data", *case.test, "--beam", "5", "--json", "--device", options.device]
 
 
 def others(out: Path, what: str, count: int) -> list[Path]:
@@ -64,9 +65,9 @@ def trainings(
 ) -> dict[Path, list[str]]:
     """By folder, how to train what is in it: judges and teachers, each with a seed of its own, and at last what is judged and learns from them."""
     judges, teachers = others(out, "judge", options.judges), others(out, "teacher", options.teachers)
-    backwards = [*changes, "data.backwards=true"]
+    backwards = [*options.judge_set, "data.backwards=true"]
     how = {
-        place: to_train(case, recipe, backwards, 10 * seed + n, options.device, place)
+        place: to_train(case, options.judge_recipe, backwards, 10 * seed + n, options.device, place)
         for n, place in enumerate(judges, 1)
     } | {
         place: to_train(case, options.teacher_recipe, options.teacher_set, 100 * seed + n, options.device, place)
@@ -79,14 +80,18 @@ def trainings(
 def run(case: Case, budget: int, recipe: str, changes: Sequence[str], seed: int, options: argparse.Namespace) -> Row:
     """One row: a run that fails is a row, too."""
     out = options.runs / f"{budget}s-seed{seed}"
-    train, evaluate = trainings(case, recipe, changes, seed, options, out), to_evaluate(case, options, out)
+    train, judges = trainings(case, recipe, changes, seed, options, out), others(out, "judge", options.judges)
+    evaluate, alone = to_evaluate(case, options, out, judges), to_evaluate(case, options, out)
     known = {
         "system": "manyheads", "seed": seed, "budget_s": budget, "recipe": recipe, "teachers": options.teachers, "judges": options.judges, "parallel": options.parallel,
-        "commands": [shlex.join(["manyheads", *words]) for words in (*train.values(), evaluate)],
+        "commands": [shlex.join(["manyheads", *words]) for words in (*train.values(), *([alone] if judges else []), evaluate)],
     }  # fmt: skip
     try:
-        summaries = [trained(words, place) for place, words in train.items()]
-        row = {**known, **figures(together(summaries), json.loads(manyheads(evaluate)), budget)}
+        spent = {place: trained(words, place) for place, words in train.items()}
+        row = {**known, **figures(together(list(spent.values())), json.loads(manyheads(evaluate)), budget)}
+        if judges:
+            own = together([one for place, one in spent.items() if place not in judges])
+            row["alone"] = figures(own, json.loads(manyheads(alone)), budget)
     except (subprocess.CalledProcessError, OSError, ValueError) as error:
         row = {**known, "fault": fault_of(error)}
     print(line(row), flush=True)
@@ -128,9 +133,8 @@ def line(row: Row) -> str:
     if "fault" in row:
         return f"{name}  failed: {row['fault']}"
     late = "" if row["within_budget"] else "  over its time"
-    return (
-        f"{name}  BLEU {row['bleu']:6.2f}  {row['seconds']:6.1f} s + {row['compile_seconds']:.1f} s of compiling{late}"
-    )
+    alone = f"  (alone {row['alone']['bleu']:.2f}, {row['alone']['seconds']:.1f} s)" if "alone" in row else ""
+    return f"{name}  BLEU {row['bleu']:6.2f}  {row['seconds']:6.1f} s + {row['compile_seconds']:.1f} s of compiling{late}{alone}"
 
 
 def means(rows: Sequence[Row]) -> Iterator[Row]:
@@ -148,7 +152,13 @@ def means(rows: Sequence[Row]) -> Iterator[Row]:
                 "bleu_within_budget": round(statistics.mean(in_time), 2) if in_time else None, "lowest": min(scores), "highest": max(scores),
                 "seconds": round(statistics.mean(row["seconds"] for row in some), 1),
                 "compile_seconds": round(statistics.mean(row["compile_seconds"] for row in some), 1),
+                **means_alone([row["alone"] for row in some if "alone" in row]),
             }  # fmt: skip
+
+
+def means_alone(rows: Sequence[Row]) -> Row:
+    """Of what was judged, without its judges."""
+    return {f"{key}_alone": round(statistics.mean(row[key] for row in rows), 2) for key in ("bleu", "seconds") if rows}
 
 
 def keep(rows: Sequence[Row], case: Case, options: argparse.Namespace) -> None:
@@ -171,8 +181,9 @@ def parse() -> argparse.Namespace:
         "--teachers", type=int, default=0, help="models that are trained first, for what is measured to learn from"
     )
     parser.add_argument("--judges", type=int, default=0, help="models that write backwards, and have a say in the end")
-    parser.add_argument("--teacher-recipe", default="small")
-    parser.add_argument("--teacher-set", action="append", default=[], metavar="KEY=VALUE")
+    for who in ("teacher", "judge"):
+        parser.add_argument(f"--{who}-recipe", default="small")
+        parser.add_argument(f"--{who}-set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--earlier", nargs="*", type=Path, default=[], help="files of earlier runs, to be counted too")
     parser.add_argument("--parallel", type=int, default=1, help="runs at a time")
     parser.add_argument("--device", default="auto")
@@ -181,8 +192,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="six steps on a few bundled pairs")
     options = parser.parse_args()
     if options.quick:
-        options.recipe30 = options.recipe300 = options.teacher_recipe = "tiny"
-        options.set30 = options.set300 = options.teacher_set = QUICK
+        options.recipe30 = options.recipe300 = options.teacher_recipe = options.judge_recipe = "tiny"
+        options.set30 = options.set300 = options.teacher_set = options.judge_set = QUICK
         options.seeds = options.seeds[:2]
     return options
 

@@ -1,5 +1,6 @@
 """Exponents that are fitted, curves that are compared, runs that are averaged, and what is drawn of them."""
 
+import json
 import math
 import xml.etree.ElementTree as ET
 from argparse import Namespace
@@ -152,8 +153,9 @@ CASE = Case("small", ["a.en", "a.de"], ["b.en", "b.de"], ["c.en", "c.de"])
 
 def asked(teachers=0, judges=0):
     return Namespace(
-        teachers=teachers, judges=judges, teacher_recipe="small", teacher_set=["train.epochs=9"], device="cuda"
-    )
+        teachers=teachers, judges=judges, teacher_recipe="small", teacher_set=["train.epochs=9"],
+        judge_recipe="small", judge_set=["train.epochs=8"], device="cuda",
+    )  # fmt: skip
 
 
 def trainings(teachers, judges=0):
@@ -175,13 +177,31 @@ def test_commands_train_with_a_seed_and_evaluate_with_beam_5():
     assert " ".join(evaluate) == "evaluate runs/x --data c.en c.de --beam 5 --json --device cuda"
 
 
-def test_a_judge_is_trained_alike_but_backwards_and_asked_in_the_end():
-    judge, writer = trainings(0, judges=1).values()
-    assert judge == writer.replace("runs/x", "runs/x-judge1").replace("seed=3", "seed=31").replace(
-        " --device", " --set data.backwards=true --device"
-    )
-    evaluate = time_to_quality.to_evaluate(CASE, asked(judges=1), Path("runs/x"))
+def test_a_judge_is_trained_backwards_and_asked_in_the_end():
+    how = trainings(0, judges=1)
+    settings = "--set train.seed=31 --set train.epochs=8 --set data.backwards=true"
+    files = "--train a.en a.de --dev b.en b.de --out runs/x-judge1"
+    assert how.pop("runs/x-judge1") == f"train small {files} {settings} --device cuda"
+    assert how == trainings(0)
+    evaluate = time_to_quality.to_evaluate(CASE, asked(judges=1), Path("runs/x"), [Path("runs/x-judge1")])
     assert evaluate[:4] == ["evaluate", "runs/x", "--judge", "runs/x-judge1"]
+
+
+def test_what_is_judged_is_also_measured_alone(monkeypatch, tmp_path):
+    def manyheads(words):
+        return json.dumps(TEST if "--judge" in words else {**TEST, "bleu": 38.0})
+
+    def trained(words, place):
+        return {**SUMMARY, "seconds": 10.0 if "judge" in place.name else 25.0}
+
+    monkeypatch.setattr(time_to_quality, "manyheads", manyheads)
+    monkeypatch.setattr(time_to_quality, "trained", trained)
+    options = Namespace(**vars(asked(judges=1)), runs=tmp_path, parallel=1)
+    row = time_to_quality.run(CASE, 30, "small", [], 1, options)
+    assert (row["bleu"], row["seconds"], row["within_budget"]) == (39.5, 35.0, False)
+    assert (row["alone"]["bleu"], row["alone"]["seconds"], row["alone"]["within_budget"]) == (38.0, 25.0, True)
+    (mean,) = time_to_quality.means([row, {**row, "alone": {**row["alone"], "bleu": 37.0}}])
+    assert (mean["bleu"], mean["bleu_alone"], mean["seconds_alone"]) == (39.5, 37.5, 25.0)
 
 
 def test_the_time_of_teachers_is_their_students():

@@ -1,0 +1,141 @@
+"""Pronouncers that write forwards and pronouncers that write backwards: alone, as an ensemble, and with each other's opinion.
+
+    python -m benchmarks.both_ways --each 3 --json benchmarks/results/both_ways_cmudict.json
+    python -m benchmarks.both_ways --each 2 --device cpu --quick            every line of it, with no meaning
+
+The CMU dictionary, which is bundled; words and phones wrong, in percent, on its development and test set. As many are trained for each direction, several
+at a time; after --seconds they are told to save and stop, and the same call goes on with them. Each is a command of `manyheads`; all of them are in the file.
+"""
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.jobs import Job, work
+from benchmarks.quality import Case, tsv
+from benchmarks.setting import setting, write_json
+from benchmarks.time_to_quality import manyheads
+from manyheads.machine import choose_device
+
+FORTH, BACK = "forth", "back"
+PARTS = ("dev", "test")
+QUICK = ("train.steps=4", "train.tokens=400", "train.validate_lines=4", "model.width=16", "model.layers=1")
+
+
+@dataclass(frozen=True)
+class System:
+    """Models that search as one, and models that judge what they have found."""
+
+    name: str
+    writers: tuple[str, ...]
+    judges: tuple[str, ...] = ()
+
+
+def main() -> None:
+    options = parse()
+    case = tsv("cmudict", options.recipe)
+    names = [f"{way}{n}" for n in range(1, options.each + 1) for way in (FORTH, BACK)]
+    jobs = [Job(name, to_train(name, case, options)) for name in names]
+    done = {name for name in names if (options.runs / name / "summary.json").exists()}
+    became = work(jobs, options.runs / "logs", seconds=options.seconds, most=options.most, done=done)
+    if any(what != "done" for what in became.values()):
+        sys.exit(", ".join(f"{name}: {what}" for name, what in became.items()))
+    systems = list(systems_of(options.each))
+    with ThreadPoolExecutor(options.most) as threads:
+        rows = list(threads.map(partial(measure, case=case, options=options), systems))
+    show(rows)
+    if options.json:
+        trained = [shlex.join(["manyheads", *job.words]) for job in jobs]
+        device = choose_device(options.device)
+        write_json(options.json, {**setting(device), "beam": options.beam, "trained": trained, "rows": rows})
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--each", type=int, default=3, help="models for each direction")
+    parser.add_argument("--recipe", default="pronounce")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--beam", type=int, default=6)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="until all are told to stop")
+    parser.add_argument("--most", type=int, default=3, help="that run at the same time")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--runs", type=Path, default=Path("runs/both_ways"))
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--quick", action="store_true", help="four steps of a tiny model, a few words")
+    options = parser.parse_args()
+    if options.quick:
+        options.set = [*QUICK, *options.set]
+    return options
+
+
+def to_train(name: str, case: Case, options: argparse.Namespace) -> list[str]:
+    backwards = ["data.backwards=true"] if name.startswith(BACK) else []
+    seed = name.removeprefix(FORTH).removeprefix(BACK)
+    changes = [f"train.seed={seed}", "train.validate_every=100000", *backwards, *options.set]
+    settings = [word for change in changes for word in ("--set", change)]
+    files = ["--train", *case.train, "--dev", *case.dev, "--out", str(options.runs / name)]
+    return ["train", options.recipe, *files, "--resume", "--device", options.device, *settings]
+
+
+# ── how good ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def systems_of(each: int) -> Iterator[System]:
+    forth, back = (tuple(f"{way}{n}" for n in range(1, each + 1)) for way in (FORTH, BACK))
+    yield from (System(f"forwards, seed {n}", (name,)) for n, name in enumerate(forth, 1))
+    yield from (System(f"backwards, seed {n}", (name,)) for n, name in enumerate(back, 1))
+    if each > 1:
+        yield System(f"{each} forwards, as one", forth)
+        yield System(f"{each} backwards, as one", back)
+    for n in range(1, each + 1):
+        yield System(f"{n} each way", forth[:n], back[:n])
+
+
+def measure(system: System, case: Case, options: argparse.Namespace) -> dict[str, Any]:
+    commands = {part: to_evaluate(system, getattr(case, part), options) for part in PARTS}
+    found = {part: json.loads(manyheads(words)) for part, words in commands.items()}
+    rates = {part: {key: one[key] for key in ("wer", "per", "lines", "seconds")} for part, one in found.items()}
+    training = {name: json.loads((options.runs / name / "summary.json").read_text()) for name in all_of(system)}
+    seconds = {
+        key: round(sum(one.get(key, 0.0) for one in training.values()), 1) for key in ("seconds", "compile_seconds")
+    }
+    told = {part: shlex.join(["manyheads", *words]) for part, words in commands.items()}
+    return {"system": system.name, "training": seconds, **rates, "commands": told}
+
+
+def all_of(system: System) -> Sequence[str]:
+    return (*system.writers, *system.judges)
+
+
+def to_evaluate(system: System, data: Sequence[str], options: argparse.Namespace) -> list[str]:
+    first, *others = (str(options.runs / name) for name in system.writers)
+    together = ["--with", *others] if others else []
+    judged = ["--judge", *(str(options.runs / name) for name in system.judges)] if system.judges else []
+    how = ["--beam", str(options.beam), "--json", "--device", options.device]
+    return ["evaluate", first, *together, *judged, "--data", *few(data, options), *how]
+
+
+def few(data: Sequence[str], options: argparse.Namespace) -> Sequence[str]:
+    if not options.quick:
+        return data
+    place = options.runs / "few.tsv"
+    place.write_text("CAT\tK AE T\nDOG\tD AO G\n")
+    return [str(place)]
+
+
+def show(rows: Sequence[dict[str, Any]]) -> None:
+    print(f"{'':24}{'dev WER':>9}{'PER':>7}{'test WER':>10}{'PER':>7}")
+    for row in rows:
+        dev, test = row["dev"], row["test"]
+        print(f"{row['system']:24}{dev['wer']:9.2f}{dev['per']:7.2f}{test['wer']:10.2f}{test['per']:7.2f}")
+
+
+if __name__ == "__main__":
+    main()
