@@ -101,6 +101,7 @@ class TrainConfig(Section):
     validate_every   steps (default: a twentieth of the run)
     validate_lines   sources of the development set that are translated at each validation; the loss is of all of it
     save_every       steps (default: at each validation)
+    save_minutes     after which a run is saved in any case, so that no more work is ever lost; 0 = it is saved in turn only
     keep             checkpoints
     freeze           parts that stay as they are: "embeddings", "encoder", "decoder", or the beginning of the names of
                      parameters, with commas between them
@@ -139,6 +140,7 @@ class TrainConfig(Section):
     validate_every: int | None = between(1, 1_000_000_000, default=None)
     validate_lines: int = between(0, 1_000_000_000, default=1_000)
     save_every: int | None = between(1, 1_000_000_000, default=None)
+    save_minutes: float = between(0, 1e6, default=10.0)
     keep: int = between(2, 1_000_000, default=2)
     patience: int = between(0, 1_000_000, default=0)
     freeze: str = ""

@@ -1,5 +1,6 @@
 """The loop, driven by a task that fits on a screen: one weight, losses and scores by script, every batch written down."""
 
+import json
 from dataclasses import dataclass
 
 import pytest
@@ -13,6 +14,7 @@ from manyheads.recipe import TrainConfig
 from manyheads.storage import read_file
 from manyheads.tasks.task import Validation
 from manyheads.team import ALONE
+from manyheads.training import overdue
 from manyheads.training.checkpoints import Checkpoints
 from manyheads.training.log import Log
 from manyheads.training.loop import fit, warmup_of
@@ -80,6 +82,7 @@ def run_loop(tmp_path, task, state=None, stop=None, **options):
     if state is None:
         torch.manual_seed(0)
         state = State(task.build(), config, CPU.device)
+        tmp_path.mkdir(exist_ok=True)
         (tmp_path / "recipe.toml").write_text("")
         from manyheads.storage import publish
 
@@ -95,6 +98,11 @@ def published(tmp_path):
 
 def saved(tmp_path):
     return [int(path.name.split("-")[1]) for path in Checkpoints(tmp_path / "checkpoints", print).steps()]
+
+
+def saves(tmp_path):
+    events = map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines())
+    return [event["step"] for event in events if event["event"] == "save"]
 
 
 def test_every_batch_once_and_in_order(tmp_path):
@@ -175,6 +183,47 @@ def test_a_mean_that_is_worse_is_not(tmp_path):
     task = Script(scores=[1, 1, 1, 2, 1])
     run_loop(tmp_path, task, average=3, save_every=2)
     assert published(tmp_path) == task.judged[3]
+
+
+def minute_by_minute(task, monkeypatch):
+    """Every step takes a minute."""
+    now, loss = [1000.0], task.loss
+
+    def slow(model, batch):
+        now[0] += 60
+        return loss(model, batch)
+
+    task.loss = slow
+    monkeypatch.setattr(overdue.time, "monotonic", lambda: now[0])
+    return task
+
+
+@pytest.mark.parametrize(
+    ("minutes", "expected"),
+    [(4.5, [5, 10, 12]), (100, [12]), (0, [12]), (0.1, [3, 6, 9, 12])],
+    ids=["in time", "soon enough", "never", "not at every step"],
+)
+def test_work_of_some_minutes_is_saved_out_of_turn(tmp_path, monkeypatch, minutes, expected):
+    run_loop(tmp_path, minute_by_minute(Script(), monkeypatch), steps=12, validate_every=50, save_minutes=minutes)
+    assert saves(tmp_path) == expected
+
+
+def test_the_minutes_count_from_any_save(tmp_path, monkeypatch):
+    task = minute_by_minute(Script(), monkeypatch)
+    run_loop(tmp_path, task, steps=12, validate_every=50, save_every=4, save_minutes=5.5)
+    assert saves(tmp_path) == [4, 8, 12]
+
+
+def test_what_was_saved_out_of_turn_is_not_in_the_mean(tmp_path, monkeypatch):
+    means = []
+    for minutes in (0, 2.5):
+        task = minute_by_minute(Script(), monkeypatch)
+        run_loop(
+            tmp_path / str(minutes), task, steps=16, validate_every=16, save_every=4, average=3, save_minutes=minutes
+        )
+        means.append(published(tmp_path / str(minutes)))
+    assert saves(tmp_path / "2.5") == [3, 4, 7, 8, 11, 12, 15, 16, 16]
+    assert means[0] == means[1]
 
 
 @pytest.mark.parametrize("parts", [2, 3, 4])

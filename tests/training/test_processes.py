@@ -113,6 +113,18 @@ def test_a_killed_process_is_restarted_by_torchrun_and_the_bytes_are_the_same(tm
 
 
 @pytest.mark.slow
+def test_a_team_saves_out_of_turn_at_the_same_step_and_ends_with_the_same_bytes(tmp_path, data, whole):
+    out = tmp_path / "run"
+    status, _, said = finish(train(data, out, **{"train.save_minutes": 1e-6}))
+    assert status == 0, said
+    events = map(json.loads, (out / "log.jsonl").read_text().splitlines())
+    saves = [event["step"] for event in events if event["event"] == "save"]
+    assert len([step for step in saves if step % 7]) > 10
+    assert saves == sorted(set(saves))
+    assert sha256(out) == sha256(whole[0])
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_stopped_team_has_saved_and_goes_on_to_the_same_bytes(tmp_path, data, whole, number):
     out = tmp_path / "run"

@@ -94,6 +94,21 @@ def test_killed_at_random_and_resumed_it_ends_with_the_same_bytes(tmp_path, data
 
 
 @pytest.mark.slow
+def test_killed_long_before_it_is_saved_in_turn_it_has_lost_no_more_than_its_minutes(tmp_path, data):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    rare = {"train.validate_every": STEPS, "train.save_every": STEPS}
+    assert finish(data, whole, **rare, **{"train.save_minutes": 0})[0] == 0
+    process = start(data, killed, **rare, **{"train.save_minutes": 0.001})
+    wait_for(process, killed, 20)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    code, said = finish(data, killed, "--resume", **rare)
+    assert code == 0, said
+    assert "going on from step" in said
+    assert sha256(killed) == sha256(whole)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_saves_and_stops(tmp_path, data, number, status):
     """Late, and with the mean of the last checkpoints: the one that the signal made must not be among them."""

@@ -22,6 +22,7 @@ from manyheads.training.checkpoints import Checkpoints
 from manyheads.training.keeping import publish, save_checkpoint
 from manyheads.training.memory import release_memory
 from manyheads.training.meter import Meter
+from manyheads.training.overdue import OVERDUE, Overdue
 from manyheads.training.prefetch import prefetch
 from manyheads.training.replay import Recorder, early_steps, recorder_of
 from manyheads.training.schedule import rate_at
@@ -69,6 +70,7 @@ def fit(session: Session, stop: StopRequest) -> Ending:
     if state.progress.step == 0:
         recorder.keep(state.best_model(), 0, state.progress.before.get("dev", {}))
     show.start(steps, state.progress.step)
+    overdue = Overdue(config.save_minutes, state.progress.step)
     for batch in batches(session, make, last_step):
         step = state.progress.step + 1
         meter.resume()
@@ -77,7 +79,7 @@ def fit(session: Session, stop: StopRequest) -> Ending:
         state.progress.step = step
         show.step(step)
 
-        last, signal = step == steps, team.loudest(stop.number or 0)
+        last, said = step == steps, team.loudest(stop.number or overdue.says())
         if step % LOG_EVERY == 0 or last:
             meter.send(step, rate)
             log_readings(session, meter, all_of_them=last)
@@ -89,10 +91,11 @@ def fit(session: Session, stop: StopRequest) -> Ending:
             recorder.keep(state.best_model(), step, {})
         if out_of_patience(state, config):
             ending = Ending("patience")
-        elif signal and not last:
-            ending = Ending("stopped", signal)
-        if step % save_every == 0 or last or ending.reason != "finished":
+        elif said > OVERDUE and not last:
+            ending = Ending("stopped", said)
+        if step % save_every == 0 or last or ending.reason != "finished" or overdue.heard(said, step):
             save(session, meter, checkpoints, must=ending.reason == "stopped")
+            overdue.saved(step)
         if ending.reason != "finished":
             break
     if config.average > 1 and ending.reason != "stopped":

@@ -25,8 +25,8 @@ WRITING = ".writing"
 LEFT_EARLY = {"data", "log.jsonl", RECIPE, TOKENIZER}
 MAY_CHANGE = {
     "description", "train.steps", "train.epochs", "train.patience", "train.validate_every",
-    "train.save_every", "train.keep", "train.average", "train.accumulate", "train.shard", "train.tensorboard", "train.replay",
-    "train.fast", "train.teachers",
+    "train.save_every", "train.save_minutes", "train.keep", "train.average", "train.accumulate", "train.shard", "train.tensorboard",
+    "train.replay", "train.fast", "train.teachers",
     "decode.beam", "decode.length_penalty", "decode.max_source", "decode.max_ratio", "decode.max_extra", "decode.alignment",
 }  # fmt: skip
 """What may differ when a run goes on. All else would make it another run. (Teachers may lie elsewhere; their weights are compared.)"""
