@@ -2,6 +2,7 @@
 
     python -m benchmarks.students learn   --corpora multi30k tatoeba --data FOLDER --seconds 500
     python -m benchmarks.students measure --corpora multi30k --data FOLDER --json benchmarks/results/at_once_multi30k_h200.json
+    python -m benchmarks.students learn measure --corpora tatoeba --json benchmarks/results/at_once_tatoeba_h200.json
 
 Each is a few commands of `manyheads`, which are shown; several run at the same time. After --seconds they are told to save and stop, and the same call
 goes on with them. What has learnt is kept with 8-bit weights, in kept/ beside the runs: students learn from such a teacher, and such models are
@@ -12,7 +13,7 @@ measured; what is kept is not trained again, wherever it came from. What stands 
 import argparse
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -94,24 +95,28 @@ def plain(name: str) -> str:
 def main() -> None:
     options = parse()
     places = [place_of(corpus, options) for corpus in options.corpora]
-    if options.step == "learn":
-        jobs = [job for place in places for job in jobs_of(place, options)]
-        done = {
-            named(place, name) for place in places for name in (TEACHER, *options.only) if place.kept(name).exists()
-        }
-        done |= {
-            named(place, "distil") for place in places if place.distilled.exists()
-        }  # it appears when all of it is there
-        became = work(jobs, options.runs / "logs", seconds=options.seconds, most=options.most, done=done)
-        print(*(f"{name}: {what}" for name, what in became.items()), sep="\n")
-        sys.exit(any(what == "failed" for what in became.values()))
-    for place in places:
-        subprocess.run([sys.executable, *measure(place, options)], check=True)
+    if "learn" in options.steps:
+        became = learn(places, options)
+        print(*(f"{name}: {what}" for name, what in became.items()), sep="\n", flush=True)
+        if "failed" in became.values():
+            sys.exit(1)
+    if "measure" in options.steps:
+        for place in places:
+            subprocess.run([sys.executable, *measure(place, options)], check=True)
+
+
+def learn(places: Sequence[Place], options: argparse.Namespace) -> dict[str, str]:
+    jobs = [job for place in places for job in jobs_of(place, options)]
+    done = {named(place, name) for place in places for name in (TEACHER, *options.only) if place.kept(name).exists()}
+    done |= {
+        named(place, "distil") for place in places if place.distilled.exists()
+    }  # it appears when all of it is there
+    return work(jobs, options.runs / "logs", seconds=options.seconds, most=options.most, done=done)
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=["learn", "measure"])
+    parser.add_argument("steps", nargs="+", choices=["learn", "measure"])
     parser.add_argument("--corpora", nargs="+", choices=NAMES, required=True)
     parser.add_argument("--data", type=Path, default=Path("multi30k"))
     parser.add_argument("--only", nargs="+", choices=STUDENTS, default=list(STUDENTS), metavar="STUDENT")
