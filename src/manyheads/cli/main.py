@@ -34,6 +34,7 @@ from manyheads.cli.serve import serve
 from manyheads.cli.train import train
 from manyheads.cli.translate import translate
 from manyheads.errors import ManyheadsError
+from manyheads.waiting import wait_asleep
 
 __all__ = ["app", "main"]
 
@@ -79,6 +80,7 @@ app.command(import_model, name="import")
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command line and exit."""
+    wait_asleep()
     try:
         run(arguments)
     except SystemExit as end:
