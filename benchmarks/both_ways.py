@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.jobs import Job, work
 from benchmarks.quality import Case, tsv
 from benchmarks.setting import setting, write_json
-from benchmarks.time_to_quality import manyheads
+from benchmarks.time_to_quality import manyheads, spent
 from manyheads.machine import choose_device
 
 FORTH, BACK = "forth", "back"
@@ -102,12 +102,9 @@ def measure(system: System, case: Case, options: argparse.Namespace) -> dict[str
     commands = {part: to_evaluate(system, getattr(case, part), options) for part in PARTS}
     found = {part: json.loads(manyheads(words)) for part, words in commands.items()}
     rates = {part: {key: one[key] for key in ("wer", "per", "lines", "seconds")} for part, one in found.items()}
-    training = {name: json.loads((options.runs / name / "summary.json").read_text()) for name in all_of(system)}
-    seconds = {
-        key: round(sum(one.get(key, 0.0) for one in training.values()), 1) for key in ("seconds", "compile_seconds")
-    }
+    trained = [json.loads((options.runs / name / "summary.json").read_text()) for name in all_of(system)]
     told = {part: shlex.join(["manyheads", *words]) for part, words in commands.items()}
-    return {"system": system.name, "training": seconds, **rates, "commands": told}
+    return {"system": system.name, "training": spent(trained), **rates, "commands": told}
 
 
 def all_of(system: System) -> Sequence[str]:

@@ -87,10 +87,10 @@ def run(case: Case, budget: int, recipe: str, changes: Sequence[str], seed: int,
         "commands": [shlex.join(["manyheads", *words]) for words in (*train.values(), *([alone] if judges else []), evaluate)],
     }  # fmt: skip
     try:
-        spent = {place: trained(words, place) for place, words in train.items()}
-        row = {**known, **figures(together(list(spent.values())), json.loads(manyheads(evaluate)), budget)}
+        found = {place: trained(words, place) for place, words in train.items()}
+        row = {**known, **figures(together(list(found.values())), json.loads(manyheads(evaluate)), budget)}
         if judges:
-            own = together([one for place, one in spent.items() if place not in judges])
+            own = together([one for place, one in found.items() if place not in judges])
             row["alone"] = figures(own, json.loads(manyheads(alone)), budget)
     except (subprocess.CalledProcessError, OSError, ValueError) as error:
         row = {**known, "fault": fault_of(error)}
@@ -106,8 +106,11 @@ def trained(words: Sequence[str], place: Path) -> Row:
 
 def together(summaries: Sequence[Row]) -> Row:
     """That of the last; the time is that of all."""
-    spent = {key: round(sum(one.get(key, 0.0) for one in summaries), 1) for key in ("seconds", "compile_seconds")}
-    return {**summaries[-1], **spent}
+    return {**summaries[-1], **spent(summaries)}
+
+
+def spent(summaries: Sequence[Row]) -> Row:
+    return {key: round(sum(one.get(key, 0.0) for one in summaries), 1) for key in ("seconds", "compile_seconds")}
 
 
 def figures(summary: Row, test: Row, budget: int) -> Row:
