@@ -2,8 +2,8 @@
 
 Whoever is first waits for the last, many thousand times a second. PyTorch's OpenMP (libgomp) keeps a core busy with waiting for as long as that of another thread
 may take to be given one. A machine with nothing else to do is none the worse for it; but two trainings on two cores spend nearly all of their time waiting, each
-for a thread whose core is taken by one that waits. Waiting three thousand rounds, and then asleep, is as fast alone and many times as fast beside another
-(`benchmarks/side_by_side.py`). What somebody has set stays.
+for a thread whose core is taken by one that waits. Waiting three thousand rounds, and then asleep, no loss alone could be measured, and beside another
+it is 1.6 to 8 times as fast (`benchmarks/side_by_side.py`, docs/decisions.md). What somebody has set stays.
 """
 
 import os
