@@ -76,6 +76,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--lines", type=int, help="of the test set, from its beginning (default: all)")
     parser.add_argument("--batched", type=int, default=10**9, help="sentences that are translated in batches, for time")
+    parser.add_argument(
+        "--trained", type=Path, help="a file of the commands that made the runs; they are kept with the figures"
+    )
     parser.add_argument("--json", type=Path)
     parser.add_argument("--draw", type=Path, nargs="+", metavar="JSON", help="only draw what was measured")
     parser.add_argument(
@@ -98,7 +101,7 @@ def measure_all(options: argparse.Namespace) -> None:
     rows = [quality(system, pairs) for system in systems]
     device = systems[0].translator.device
     head = {
-        **setting(device), "corpus": options.corpus, "precision": systems[0].translator.precision, "sentences": len(pairs),
+        **setting(device), "trained": options.trained.read_text().splitlines() if options.trained else [], "corpus": options.corpus, "precision": systems[0].translator.precision, "sentences": len(pairs),
         "reference_repetitions": repetitions([target for _, target in pairs]), "rounds": options.rounds,
         "timed_one_by_one": told(spread([source for source, _ in pairs], options.sentences)),
         "timed_long": told(joined([source for source, _ in pairs], options.sentences)),

@@ -11,6 +11,7 @@ measured; what is kept is not trained again, wherever it came from. What stands 
 """
 
 import argparse
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -34,7 +35,7 @@ SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
     "tatoeba": {
         "parallel/mask": ("train.tokens=16384", "train.epochs=100", *ALL),
         "parallel/end": ("train.tokens=16384", "train.epochs=80", *ALL),
-        "parallel/graph": ("train.tokens=32768", "train.epochs=50", *ALL),
+        "parallel/graph": ("train.tokens=32768", "train.epochs=70", *ALL),
     },
 }
 """By corpus and recipe: whoever learns from the pairs as they are learns for as long as who learns from a teacher's."""
@@ -76,6 +77,10 @@ class Place:
     @property
     def distilled(self) -> Path:
         return self.runs / "distilled.tsv"
+
+    @property
+    def commands(self) -> Path:
+        return self.runs / "commands.txt"
 
     @property
     def teacher(self) -> Path:
@@ -161,6 +166,11 @@ def named(place: Place, name: str) -> str:
     return f"{place.corpus}/{name}"
 
 
+def bundled(job: Job, place: Place) -> bool:
+    """The teacher that comes with the package need not be trained."""
+    return place.corpus == "tatoeba" and job.name == named(place, TEACHER)
+
+
 def teach(place: Place, options: argparse.Namespace) -> list[str]:
     return train(place.case.recipe, place.case.train, place.run(TEACHER), place, options)
 
@@ -188,10 +198,13 @@ def train(recipe: str, data: list[str], out: Path, place: Place, options: argpar
 
 def measure(place: Place, options: argparse.Namespace) -> list[str]:
     there = [name for name in options.only if place.kept(name).exists()]
+    commands = [shlex.join(["manyheads", *job.words]) for job in jobs_of(place, options) if not bundled(job, place)]
+    place.commands.write_text("".join(f"{command}\n" for command in commands))
     return [
         "-m", "benchmarks.at_once", "--corpus", NAMES[place.corpus], "--data", *place.case.test,
         "--token-by-token", str(place.teacher), "--at-once", *(f"{name}={place.kept(name)}" for name in there),
-        "--device", options.device, *(["--json", str(options.json)] if options.json else []), *options.more,
+        "--device", options.device, *(["--json", str(options.json)] if options.json else []),
+        "--trained", str(place.commands), *options.more,
     ]  # fmt: skip
 
 

@@ -69,6 +69,10 @@ def test_what_is_kept_is_measured(place, options):
     at = words.index("--at-once")
     assert words[at : at + 3] == ["--at-once", f"graph={place.runs}/kept/graph", "--device"]
     assert words[-2:] == ["--rounds", "1"]
+    assert words[-4:-2] == ["--trained", str(place.commands)]
+    first, second, *_ = place.commands.read_text().splitlines()
+    assert first.startswith("manyheads train small --train a.en a.de")
+    assert second.startswith("manyheads data distill")
 
 
 def size(folder: Path) -> int:

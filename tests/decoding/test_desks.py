@@ -107,6 +107,15 @@ def test_a_few_desks_serve_all(monkeypatch):
     assert [key[:2] for key in here.kept] == [(4, 16), (1, 32)]
 
 
+def test_many_sentences_are_rounded_up_by_less():
+    """Where more places cost time, a power of two; where they do not, fewer shapes."""
+    model, here = model_that("mask"), Desks(HERE, record=False)
+    way = WAYS["mask"](AtOnce(lengths=5), 999)
+    for sentences, length, wanted in ((17, 16, 64), (17, 17, 32), (33, 17, 64), (5, 64, 16), (5, 96, 8), (2, 512, 2)):
+        shape, room = here.fitting(model, torch.zeros(sentences, length, dtype=torch.int64), way)
+        assert (shape.sentences, room) == (wanted, -(-5 * shape.source // 4) + 4), (sentences, length)
+
+
 @torch.no_grad()
 def test_weights_that_lie_elsewhere_need_new_desks():
     model, here = model_that("mask"), Desks(HERE, record=False)

@@ -2,7 +2,7 @@
 
 A small model keeps a GPU busy for a few microseconds a kernel; ten iterations are some thousand kernels, which Python takes far longer to launch. A
 recording is good for one shape. So that a few of them serve all sentences, their number and the source are rounded up, and there are places enough for
-nearly all translations; where they were not, the next desk of this kind has as many as it took. Many sentences keep a GPU busy by themselves, and get
+nearly all translations; where they were not, the next desk of this kind has as many as it took. More sentences than that keep a GPU busy by themselves, and get
 none.
 
 B sentences · S source tokens
@@ -32,8 +32,11 @@ Writer = ParallelTransformer | WriterAndJudge
 Read = TypeVar("Read")
 
 MOST_DESKS = 64
-MOST_PLACES = 8_192
+MOST_PLACES = 32_768
 """Of all rows together, those that are there for other lengths among them: with more, kernels take longer than their launches."""
+
+IDLE_PLACES = 8_192
+"""Up to so many, kernels hardly take longer for being given more of them: the number of sentences is rounded up generously, so that there are few shapes."""
 
 FINE, COARSE = 16, 128
 """Lengths are rounded up to a multiple of the first; beyond the second, to a power of two."""
@@ -88,10 +91,9 @@ class Desks(Recordings[Shape, Desk]):
     def write(self, model: Writer, source: Int[Tensor, "B S"], way: Way, read: Callable[[Any], Read]) -> Read | None:
         """None where it is better done without. One at a time, until it is read: the desks are everybody's."""
         alike = replace(way, how=replace(way.how, batch=1))  # how many lines are read at a time is no matter
-        shape = Shape(few_sizes(len(source)), rounded(source.shape[1], way.longest), alike)
         with self.lock:
             self.renew(model)
-            room = self.wider.get(shape) or way.room(model, shape.source)
+            shape, room = self.fitting(model, source, alike)
             if shape in self.refused or shape.sentences * way.rows * room > MOST_PLACES:
                 return None
             try:
@@ -110,6 +112,16 @@ class Desks(Recordings[Shape, Desk]):
             self.refused.add(shape)
             self.give_memory_back(shape)
             return None
+
+    def fitting(self, model: Writer, source: Int[Tensor, "B S"], way: Way) -> tuple[Shape, int]:
+        """A shape that has room for the sentences, and its places."""
+        length = rounded(source.shape[1], way.longest)
+        for round_up in (few_sizes, power_of_two):
+            shape = Shape(round_up(len(source)), length, way)
+            room = self.wider.get(shape) or way.room(model, length)
+            if shape.sentences * way.rows * room <= IDLE_PLACES:
+                break
+        return shape, room
 
     def take(self, shape: Shape) -> Desk:
         if shape not in self.kept:
