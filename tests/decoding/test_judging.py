@@ -10,7 +10,7 @@ from cli.command import status
 from manyheads import ParallelTranslator, Translator, inspect
 from manyheads.decoding import at_once, judging
 from manyheads.decoding.at_once import WAYS, way_of, write_at_once
-from manyheads.decoding.desks import Desks
+from manyheads.decoding.desks import Desks, applies
 from manyheads.decoding.ensemble import ensemble
 from manyheads.decoding.forced import score_ids
 from manyheads.decoding.hypothesis import Hypothesis, length_penalty
@@ -153,7 +153,7 @@ def test_where_a_judge_has_no_desk_its_writer_has_one(
         return None if isinstance(way, Judged) else here.write(model, source, way, read)
 
     monkeypatch.setattr(at_once, "write_at_desk", at_desk)
-    monkeypatch.setattr(at_once, "applies", lambda *_: not several)  # an ensemble judges at no desk
+    monkeypatch.setattr(at_once, "applies", lambda *_: not several)  # several judges may need the host
     for _ in range(2):  # the first desk may have too few places
         found = list(translator.translate(LINES))
         assert [one.text for one in found] == [one.text for one in wanted]
@@ -242,6 +242,24 @@ def test_a_judge_may_be_several(tmp_path) -> None:
     assert [one.text for one in both.translate(LINES)] == alone
     judge().save(tmp_path / "judge")
     assert [one.text for one in writer("graph", seed=4).judged_by(tmp_path / "judge").translate(LINES)] == alone
+
+
+@torch.no_grad()
+def test_several_judges_who_read_the_same_pieces_sit_at_one_desk() -> None:
+    on_a_gpu: Any = type("Source", (), {"is_cuda": True})()
+    alike, apart = (writer("mask", seed=4).judged_by(judge(), judge()).team for _ in range(2))
+    assert alike is not None
+    assert apart is not None
+    apart.judge.reads_alike[1] = False
+    assert applies(alike, on_a_gpu)
+    assert not applies(apart, on_a_gpu)
+    source = torch.tensor([[3, 4, 5, END], [6, END, PADDING, PADDING]])
+    way, here = way_of(alike, AtOnce(iterations=2, lengths=3), 999), Desks(torch.device("cpu"), record=False)
+    wanted = way.read(way.compute(alike, source))
+    here.write(alike, source, way, way.read)  # the first desk may have too few places
+    found = here.write(alike, source, way, way.read)
+    assert found is not None
+    assert [[one.ids for one in some] for some in found] == [[one.ids for one in some] for some in wanted]
 
 
 @pytest.mark.parametrize("writes", ["mask", "graph"])

@@ -21,6 +21,7 @@ from decoding.untrained import build as build_translator
 from manyheads import Transformer, TransformerConfig
 from manyheads.decoding import rooms
 from manyheads.decoding.beam import beam_search
+from manyheads.decoding.ensemble import Ensemble
 from manyheads.decoding.greedy import decode_one_by_one
 from manyheads.decoding.hypothesis import NOTHING, length_penalty
 from manyheads.decoding.recorded import Eager, Recorded
@@ -82,6 +83,26 @@ def test_it_finds_what_the_search_on_the_host_finds(seed, kind, sentences, alpha
     source = draw_batch(lengths)
     ours = resident_search(model, source, limits, beam=beam, alpha=alpha)
     assert_same(ours, beam_search(model, source, limits, beam=beam, alpha=alpha))
+
+
+def together(*members):
+    """They read the same ids."""
+    alike = SimpleNamespace(as_json=lambda: "the same")
+    return Ensemble(members, [alike] * len(members)).eval()
+
+
+@settings(max_examples=30)
+@given(seeds, st.lists(kinds, min_size=1, max_size=3), sentences, alphas, st.integers(1, 5))
+@torch.no_grad()
+def test_an_ensemble_finds_what_it_finds_on_the_host(seed, kinds, sentences, alpha, beam):
+    """Of models of all shapes: each has a room of its own."""
+    model = together(*(build(seed + n, kind) for n, kind in enumerate(kinds)))
+    lengths, limits = zip(*sentences, strict=True)
+    source = draw_batch(lengths)
+    ours = resident_search(model, source, limits, beam=beam, alpha=alpha)
+    assert_same(ours, beam_search(model, source, limits, beam=beam, alpha=alpha))
+    (kept,) = rooms_of(model).kept.values()
+    assert kept.beams.cache.bytes == rooms.room_bytes(model, kept.beams.cache.room)
 
 
 @settings(max_examples=20)
@@ -398,8 +419,22 @@ def test_rooms_leave_memory_to_others(monkeypatch):
     assert [room.sentences for room in rooms_of(model).kept] == [16]
     monkeypatch.setattr(rooms, "free_bytes", lambda _: 0)
     kept = list(rooms_of(model).kept)
-    assert_same(search(source, [70] * 5), beam_search(model, source, [70] * 5, beam=2, alpha=0.6))
+    assert_same(search(source, [270] * 5), beam_search(model, source, [270] * 5, beam=2, alpha=0.6))
     assert list(rooms_of(model).kept) == kept
+
+
+@torch.no_grad()
+def test_without_room_for_all_half_of_them_are_searched_at_a_time(monkeypatch):
+    model, lengths, limits = build(0), [n % 7 + 1 for n in range(11)], [n % 5 + 9 for n in range(11)]
+    source, searched = draw_batch(lengths), []
+    monkeypatch.setattr(rooms, "MOST_BYTES", rooms.room_bytes(model, Room(4, 2, 16, 32)))
+    plainly = rooms.beam_search
+    monkeypatch.setattr(rooms, "beam_search", lambda *given, **how: searched.append(given) or plainly(*given, **how))
+    found = resident_search(model, source, limits, beam=2, alpha=0.6)
+    assert_same(found, beam_search(model, source, limits, beam=2, alpha=0.6))
+    assert not searched
+    assert list(rooms_of(model).kept) == [Room(4, 2, 16, 32)]  # 11 are 2 + 3 + 3 + 3
+    assert applies(model, source.as_subclass(OnAGpu), limits, 2)
 
 
 @torch.no_grad()
@@ -485,6 +520,22 @@ def test_it_is_for_plain_transformers_and_narrow_beams_on_a_gpu():
         assert not applies(model, there, [9], 5)
         hook.remove()
     assert applies(model, there, [9], 5)
+    both = together(model, build(1, "rotary, grouped heads"))
+    assert applies(both, there, [9], 5)
+    assert not applies(together(model, type("Sharded", (Transformer,), {})(SMALL, WORDS)), there, [9], 5)
+    hook = both.members[1].decoder.register_forward_hook(lambda *_: None)
+    assert not applies(both, there, [9], 5)
+    hook.remove()
+    both.reads_alike[1] = False  # text would be cut again, on the host
+    assert not applies(both, there, [9], 5)
+
+
+def test_a_translator_on_a_gpu_takes_more_lines_at_a_time_unless_it_is_told(monkeypatch):
+    translator = build_translator()
+    assert translator.search().batch == 64
+    monkeypatch.setattr(Translator, "device", torch.device("cuda"))
+    assert translator.search().batch == 256
+    assert translator.search(batch=7).batch == 7
 
 
 def test_a_translator_takes_it_where_it_applies(monkeypatch):

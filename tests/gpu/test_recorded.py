@@ -7,7 +7,7 @@ from threading import Barrier, Event
 import pytest
 import torch
 
-from decoding.test_resident import KINDS, WORDS, assert_same, build
+from decoding.test_resident import KINDS, WORDS, assert_same, build, together
 from manyheads.decoding import rooms
 from manyheads.decoding.beam import beam_search
 from manyheads.decoding.recorded import Eager, Recorder
@@ -46,6 +46,21 @@ def test_recorded_is_eager_is_the_search_on_the_host(kind, beam):
         assert_same(resident_search(model, source, limits, beam=beam, alpha=0.6), wanted, tolerance=1e-4)
     recordings = [one for kept in rooms_of(model).kept.values() for one in (kept.begin, *kept.steps.values())]
     assert sum(one.graph is not None for one in recordings) >= 2
+
+
+@pytest.mark.parametrize("beam", [1, 5])
+@torch.no_grad()
+def test_an_ensemble_is_recorded_as_one(beam):
+    model = together(
+        *(build(n, kind) for n, kind in enumerate(("plain", "rotary, grouped heads", "layer by layer")))
+    ).cuda()
+    for turn, (lengths, limits) in enumerate(BATCHES * 2):
+        source = batch(lengths, turn)
+        assert applies(model, source, limits, beam)
+        wanted = beam_search(model, source, limits, beam=beam, alpha=0.6)
+        assert_same(resident_search(model, source, limits, beam=beam, alpha=0.6), wanted, tolerance=1e-4)
+    (kept,) = rooms_of(model).kept.values()
+    assert all(one.graph is not None for one in (kept.begin, kept.steps[16]))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)

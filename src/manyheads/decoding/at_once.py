@@ -58,7 +58,7 @@ def write_at_once(
 
 def compute_without_desk(model: ParallelTransformer | WriterAndJudge, source: Int[Tensor, "B S"], way: Way) -> Any:
     """What is judged may still be written at its writer's desk, unless that would be refused for the same reason: a graph's places are fewer without its
-    candidates, and an ensemble judges at none."""
+    candidates, and judges who read other pieces than the first of them sit at none."""
     if isinstance(way, Judged) and (way.inner.rows < way.rows or not applies(model, source)):
         assert isinstance(model, WriterAndJudge)
         written = write_at_desk(model.writer, source, way.inner, copied)

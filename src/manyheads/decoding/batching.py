@@ -1,6 +1,6 @@
 """What is computed together: lines that are read at a time; of these, sequences as equal in length as may be, padded, without dropout."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -10,7 +10,17 @@ from torch import Tensor, nn
 from manyheads.errors import OptionError, brief
 from manyheads.text.tokenizer import PADDING
 
-__all__ = ["CHUNK", "CHUNK_CHARACTERS", "batches_by_length", "blocks", "checked_text", "evaluating", "pad", "parts_of"]
+__all__ = [
+    "CHUNK",
+    "CHUNK_CHARACTERS",
+    "batches_by_length",
+    "batches_by_tokens",
+    "blocks",
+    "checked_text",
+    "evaluating",
+    "pad",
+    "parts_of",
+]
 
 CHUNK, CHUNK_CHARACTERS = 4_096, 2_000_000
 """Lines read, sorted and translated together: memory is bounded, however long the input."""
@@ -64,9 +74,18 @@ def pad(sequences: list[list[int]]) -> Int[Tensor, "B T"]:
 
 def batches_by_length(lengths: Sequence[int], most: int, beam: int) -> Iterator[list[int]]:
     """Numbers of sequences of about one length, the longest first: what does not fit in memory is known at once."""
+    return batches_of(lengths, lambda length: min(most, 128 * most // (beam * length)))
+
+
+def batches_by_tokens(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
+    """The same, as many as have so many tokens together: of short ones, more."""
+    return batches_of(lengths, lambda length: tokens // length)
+
+
+def batches_of(lengths: Sequence[int], rows_for: Callable[[int], int]) -> Iterator[list[int]]:
     order = sorted(range(len(lengths)), key=lambda n: -lengths[n])
-    tokens, start = 128 * most, 0
+    start = 0
     while start < len(order):
-        rows = max(1, min(most, tokens // (beam * lengths[order[start]])))
+        rows = max(1, rows_for(lengths[order[start]]))
         yield order[start : start + rows]
         start += rows

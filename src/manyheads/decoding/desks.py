@@ -20,7 +20,7 @@ from torch import Tensor
 
 from manyheads.decoding.judging import WriterAndJudge
 from manyheads.decoding.recorded import Player
-from manyheads.decoding.recordings import Recordings, few_sizes, has_hooks, power_of_two, recordings_of
+from manyheads.decoding.recordings import Recordings, few_sizes, has_hooks, plain_models, power_of_two, recordings_of
 from manyheads.decoding.way import Way, copied
 from manyheads.models.parallel import ParallelTransformer
 from manyheads.models.transformer import Transformer
@@ -143,10 +143,13 @@ def desks_of(model: Writer) -> Desks:
 
 
 def applies(model: Writer, source: Int[Tensor, "B S"]) -> bool:
-    """On a GPU, for plain models without hooks: an ensemble of judges may have to cut text again."""
-    models = [model.writer, model.judge] if isinstance(model, WriterAndJudge) else [model]
-    plain = all(type(one) in (ParallelTransformer, Transformer) for one in models)
-    return source.is_cuda and plain and not has_hooks(model)
+    """On a GPU, for plain models without hooks, alone, with a judge or with several as one."""
+    if not source.is_cuda or has_hooks(model):
+        return False
+    if not isinstance(model, WriterAndJudge):
+        return type(model) is ParallelTransformer
+    judges = {type(one) for one in plain_models(model.judge)}
+    return type(model.writer) is ParallelTransformer and judges == {Transformer}
 
 
 def write_at_desk(model: Writer, source: Int[Tensor, "B S"], way: Way, read: Callable[[Any], Read]) -> Read | None:

@@ -17,13 +17,13 @@ from torch import Tensor, nn
 from manyheads.errors import OptionError
 from manyheads.models.config import TransformerConfig
 from manyheads.models.transformer import Transformer
-from manyheads.nn import DecoderCache, Memory
+from manyheads.nn import BeamCache, DecoderCache, Memory, Room
 from manyheads.text.tokenizer import END, PADDING, Tokenizer
 
 if TYPE_CHECKING:
     from manyheads.decoding.translator import Translator
 
-__all__ = ["Ensemble", "EnsembleCache", "ensemble"]
+__all__ = ["Ensemble", "EnsembleBeams", "EnsembleCache", "ensemble"]
 
 
 def ensemble(translators: Sequence["Translator"]) -> "Translator":
@@ -89,6 +89,11 @@ class Ensemble(nn.Module):
     def models(self) -> list[Transformer]:
         return list(self.members)  # type: ignore[arg-type]
 
+    @property
+    def reads_one(self) -> bool:
+        """Do all members read the same ids? Otherwise the host must cut text again."""
+        return all(self.reads_alike)
+
     def forward(self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]) -> Float[Tensor, "B T W"]:
         """log of the mean probability of the token after each target token."""
         memories = self.encode(source)
@@ -112,6 +117,13 @@ class Ensemble(nn.Module):
     def step(self, tokens: Int[Tensor, "B T"], cache: "EnsembleCache") -> Float[Tensor, "B T W"]:
         return log_mean([model.step(tokens, one) for model, one in zip(self.models, cache.caches, strict=True)])
 
+    def start_beams(self, room: Room) -> "EnsembleBeams":
+        return EnsembleBeams([model.start_beams(room) for model in self.models])
+
+    def step_beams(self, tokens: Int[Tensor, "B k"], cache: "EnsembleBeams", steps: int) -> Float[Tensor, "B k W"]:
+        members = zip(self.models, cache.caches, strict=True)
+        return log_mean([model.step_beams(tokens, one, steps) for model, one in members])
+
 
 class EnsembleCache:
     """What each member has seen."""
@@ -126,6 +138,33 @@ class EnsembleCache:
     def reorder(self, rows: Int[Tensor, " B"]) -> None:
         for cache in self.caches:
             cache.reorder(rows)
+
+
+class EnsembleBeams:
+    """What each member's beams have seen, in rooms of one shape: they go on together, from the same beams by the same words."""
+
+    def __init__(self, caches: Sequence[BeamCache]) -> None:
+        self.caches = caches
+
+    @property
+    def room(self) -> Room:
+        return self.caches[0].room
+
+    @property
+    def step(self) -> Int[Tensor, " 1"]:
+        return self.caches[0].step
+
+    @property
+    def bytes(self) -> int:
+        return sum(cache.bytes for cache in self.caches)
+
+    def begin(self, start: EnsembleCache) -> None:
+        for cache, its_own in zip(self.caches, start.caches, strict=True):
+            cache.begin(its_own)
+
+    def advance(self, origin: Int[Tensor, "B k"]) -> None:
+        for cache in self.caches:
+            cache.advance(origin)
 
 
 def log_mean(logits: Sequence[Float[Tensor, "B T W"]]) -> Float[Tensor, "B T W"]:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from manyheads.decoding.batching import batches_by_length, evaluating, pad
+from manyheads.decoding.batching import batches_by_tokens, evaluating, pad
 from manyheads.decoding.ensemble import Ensemble
 from manyheads.decoding.translation import ForcedScore
 from manyheads.models.transformer import Transformer
@@ -18,17 +18,21 @@ from manyheads.text.tokenizer import BEGIN, PADDING
 
 __all__ = ["behind_begin", "forced", "log_p_of", "score_ids"]
 
+SENTENCE = 32
+"""Tokens of one, for which logits of all words are held at the same time."""
+
 
 @torch.no_grad()
 def score_ids(
     model: Transformer | Ensemble, sources: Sequence[list[int]], targets: Sequence[list[int]], most: int, batch: int
 ) -> list[ForcedScore]:
-    """Of every pair of ids, each with its end. Of a side that is longer than `most`, the beginning."""
+    """Of every pair of ids, each with its end. Of a side that is longer than `most`, the beginning. `batch` are computed together
+    if they are as long as sentences are; of words, more."""
     lengths = [max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)]
     sources, targets = ([ids[:most] for ids in side] for side in (sources, targets))
     scores = [ForcedScore(0.0, 0)] * len(lengths)
     with evaluating(model):
-        for rows in batches_by_length([min(most, length) for length in lengths], batch, 4):
+        for rows in batches_by_tokens([min(most, length) for length in lengths], batch * SENTENCE):
             log_p = forced(model, [sources[n] for n in rows], [targets[n] for n in rows])
             for n, value in zip(rows, log_p, strict=True):
                 scores[n] = ForcedScore(value, len(targets[n]), truncated=lengths[n] > most)

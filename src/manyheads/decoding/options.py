@@ -29,7 +29,7 @@ class Search(Section):
     no_repeat        no sequence of so many pieces twice in an output; 0 = no such rule
     diversity        the price of a word that another of the n_best has at the same place; 0 = they differ as they may
     alternatives     outputs given back for each line, that each go on by another token after the prefix; 0 = as n_best says
-    batch            lines computed together
+    batch            lines computed together; a Translator on a GPU takes more, unless it is told
     """
 
     beam: int = between(1, 1_000, default=4)

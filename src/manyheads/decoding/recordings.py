@@ -15,9 +15,10 @@ import torch
 from torch import nn
 
 from manyheads.decoding.batching import parts_of
+from manyheads.decoding.ensemble import Ensemble
 from manyheads.decoding.recorded import Eager, Player, Recorder
 
-__all__ = ["Recordings", "few_sizes", "forget_recordings", "has_hooks", "power_of_two", "recordings_of"]
+__all__ = ["Recordings", "few_sizes", "forget_recordings", "has_hooks", "plain_models", "power_of_two", "recordings_of"]
 
 Key = TypeVar("Key", bound=Hashable)
 Place = TypeVar("Place")
@@ -67,6 +68,14 @@ def what_is_recorded(model: nn.Module) -> tuple[object, ...]:
         )
         for part in parts_of(model)
     )
+
+
+def plain_models(model: object) -> list[object]:
+    """Those that a model consists of: itself, or the members of an ensemble; none where the host has to cut text again. Whoever records asks each for its
+    class: sharded models are of another one, because their weights move."""
+    if type(model) is not Ensemble:
+        return [model]
+    return list(model.models) if model.reads_one else []
 
 
 def has_hooks(model: nn.Module) -> bool:

@@ -14,6 +14,7 @@ B sentences · k beams · R room, in steps · S source tokens
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from manyheads.decoding.beam import Candidates, continuations, unfinished
+from manyheads.decoding.ensemble import Ensemble, EnsembleBeams
 from manyheads.decoding.greedy import log_probabilities
 from manyheads.decoding.hypothesis import NOTHING, Hypothesis
 from manyheads.models.transformer import Transformer
@@ -77,7 +79,7 @@ class Beams:
     reached     … and what its score was then: of a sentence that is cut off, that of its beginnings
     """
 
-    cache: BeamCache
+    cache: BeamCache | EnsembleBeams
     source: Int[Tensor, "B S"]
     last: Int[Tensor, " B"]
     penalties: Float[Tensor, " R"]
@@ -90,8 +92,8 @@ class Beams:
     found: Found
 
     @classmethod
-    def empty(cls, model: Transformer, room: Room) -> "Beams":
-        cache = BeamCache.empty(model.decoder.blocks, room)  # type: ignore[arg-type]
+    def empty(cls, model: Transformer | Ensemble, room: Room) -> "Beams":
+        cache = model.start_beams(room)
         device, (sentences, beam, source, steps) = cache.step.device, room
 
         def whole(*shape: int) -> Tensor:
@@ -112,9 +114,10 @@ class Beams:
         )
 
 
-def begin(model: Transformer, beams: Beams) -> None:
+def begin(model: Transformer | Ensemble, beams: Beams) -> None:
     """Read `source`; nothing is written, nothing is found."""
-    beams.cache.begin(model.start(model.encode(beams.source)))
+    asked: Any = model  # each has caches of its own
+    beams.cache.begin(asked.start(asked.encode(beams.source)))
     beams.tokens.fill_(BEGIN)
     beams.scores.fill_(-inf)
     beams.scores[:, 0].zero_()  # at first all beams are alike: one of them counts
@@ -123,10 +126,11 @@ def begin(model: Transformer, beams: Beams) -> None:
     beams.going.copy_(beams.last >= 0)
 
 
-def search_step(model: Transformer, beams: Beams, steps: int) -> None:
+def search_step(model: Transformer | Ensemble, beams: Beams, steps: int) -> None:
     """Every beam goes on by a word. `steps` is how many steps are looked at, more than have been made."""
     step, beam = beams.cache.step, beams.cache.room.beam
-    log_p = log_probabilities(model.step_beams(beams.tokens, beams.cache, steps).flatten(0, 1))
+    asked: Any = model
+    log_p = log_probabilities(asked.step_beams(beams.tokens, beams.cache, steps).flatten(0, 1))
     candidates = continuations(beams.scores, log_p, [], beams.tokens)
     penalty = beams.penalties.index_select(0, step)
     collect_finished(beams, candidates, penalty)

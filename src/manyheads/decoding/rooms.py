@@ -21,15 +21,18 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from manyheads.decoding.beam import beam_search
+from manyheads.decoding.ensemble import Ensemble
 from manyheads.decoding.hypothesis import Hypothesis, length_penalty
 from manyheads.decoding.recorded import Player
-from manyheads.decoding.recordings import Recordings, few_sizes, has_hooks, power_of_two, recordings_of
+from manyheads.decoding.recordings import Recordings, few_sizes, has_hooks, plain_models, power_of_two, recordings_of
 from manyheads.decoding.resident import Beams, begin, search_step, trace
 from manyheads.models.transformer import Transformer
 from manyheads.nn import Room
 from manyheads.text.tokenizer import END, PADDING
 
 __all__ = ["Rooms", "applies", "resident_search", "room_for", "rooms_of"]
+
+Model = Transformer | Ensemble
 
 FIRST_LOOK = 16
 """Steps that are looked at in the beginning."""
@@ -46,6 +49,9 @@ MOST_BYTES = 8 << 30
 FREE_SHARE = 0.5
 """Of the memory that is free, as much may become rooms: a step needs some to compute in, and others are there, too."""
 
+FEW = 4
+"""Sentences that the host searches at least, where there is no room for them."""
+
 WIDEST = 32
 """Beams look at each other's slots, and skip them: k times the products of one that looks at its own alone."""
 
@@ -53,7 +59,7 @@ WIDEST = 32
 class Kept:
     """A room, and what is replayed in it."""
 
-    def __init__(self, model: Transformer, room: Room, player: Callable[[], Player]) -> None:
+    def __init__(self, model: Model, room: Room, player: Callable[[], Player]) -> None:
         self.beams = Beams.empty(model, room)
         self.begin = player()
         self.steps: defaultdict[int, Player] = defaultdict(player)
@@ -61,7 +67,7 @@ class Kept:
         self.done = Answers(self.beams.going)
 
     def search(
-        self, model: Transformer, source: Int[Tensor, "B S"], limits: Sequence[int], alpha: float
+        self, model: Model, source: Int[Tensor, "B S"], limits: Sequence[int], alpha: float
     ) -> list[list[Hypothesis]]:
         self.fill(source, limits, alpha)
         self.begin(partial(begin, model, self.beams))
@@ -125,7 +131,7 @@ class Rooms(Recordings[Room, Kept]):
     """The rooms of one model on one device, those that were used last."""
 
     def search(
-        self, model: Transformer, source: Int[Tensor, "B S"], limits: Sequence[int], *, beam: int, alpha: float
+        self, model: Model, source: Int[Tensor, "B S"], limits: Sequence[int], *, beam: int, alpha: float
     ) -> list[list[Hypothesis]] | None:
         """As `beam_search`; None if there is no memory for it. One at a time: the rooms are everybody's."""
         with self.lock:
@@ -142,7 +148,7 @@ class Rooms(Recordings[Room, Kept]):
             self.give_memory_back(*self.kept)
             return None
 
-    def take(self, model: Transformer, room: Room) -> Kept | None:
+    def take(self, model: Model, room: Room) -> Kept | None:
         self.renew(model)
         if room not in self.kept:
             if not self.make_way(room_bytes(model, room)):
@@ -165,7 +171,7 @@ class Rooms(Recordings[Room, Kept]):
         return sum(kept.beams.cache.bytes for kept in self.kept.values())
 
 
-def room_for(model: Transformer, source: Int[Tensor, "B S"], limits: Sequence[int], beam: int) -> Room:
+def room_for(model: Model, source: Int[Tensor, "B S"], limits: Sequence[int], beam: int) -> Room:
     """Rounded up. A table of learned positions ends, and with it the steps and the source."""
     longest = model.config.max_length if model.config.positions == "learned" else 1 << 30
     return Room(
@@ -176,8 +182,10 @@ def room_for(model: Transformer, source: Int[Tensor, "B S"], limits: Sequence[in
     )
 
 
-def room_bytes(model: Transformer, room: Room) -> int:
+def room_bytes(model: Model, room: Room) -> int:
     """Of the keys and values, and of what each beam sees."""
+    if isinstance(model, Ensemble):
+        return sum(room_bytes(member, room) for member in model.models)
     config, sentences = model.config, room.sentences
     widths = (config.kv_heads or config.heads) * (config.head_width + (config.value_width or config.head_width))
     tokens = sentences * (room.beam * room.steps + room.source)
@@ -195,31 +203,46 @@ def free_bytes(device: torch.device) -> float:
 # ── which model's ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def rooms_of(model: Transformer) -> Rooms:
+def rooms_of(model: Model) -> Rooms:
     return recordings_of(model, Rooms, model.words.weight.device)
 
 
-def applies(model: object, source: Int[Tensor, "B S"], limits: Sequence[int], beam: int) -> bool:
-    """On a GPU, for a plain Transformer and beams that fit. (Sharded models are of another class: their weights move.)
+def applies(model: Model, source: Int[Tensor, "B S"], limits: Sequence[int], beam: int) -> bool:
+    """On a GPU, for plain Transformers, alone or as an ensemble, and beams that fit.
 
     A hook is Python that a replay would not run, and a step of beams does not call the blocks that hooks are on.
     """
-    if not source.is_cuda or type(model) is not Transformer or beam > WIDEST:
+    if not source.is_cuda or beam > WIDEST or has_hooks(model):
         return False
-    if has_hooks(model):
+    if {type(one) for one in plain_models(model)} != {Transformer}:
         return False
-    return room_bytes(model, room_for(model, source, limits, beam)) <= MOST_BYTES
+    return room_bytes(model, room_for(model, source, limits, beam)._replace(sentences=FEW)) <= MOST_BYTES
 
 
 def resident_search(
-    model: Transformer, source: Int[Tensor, "B S"], limits: Sequence[int], *, beam: int, alpha: float
+    model: Model, source: Int[Tensor, "B S"], limits: Sequence[int], *, beam: int, alpha: float
 ) -> list[list[Hypothesis]]:
     """What `beam_search` gives, and of a beam of 1 greedy search, in the model's own precision.
 
-    If there is no memory for a room, `beam_search` gives it: its cache grows with what is written. What inference mode makes
-    could not be written to outside of it, and rooms outlive it: they are made without.
+    If there is no memory for a room, half of the sentences are searched at a time; for a few `beam_search` does it, whose cache grows with what
+    is written. What inference mode makes could not be written to outside of it, and rooms outlive it: they are made without.
     """
     here = torch.cuda.device(source.device) if source.is_cuda else nullcontext()
     with here, torch.inference_mode(False), torch.no_grad(), torch.autocast(source.device.type, enabled=False):
-        found = rooms_of(model).search(model, source, limits, beam=beam, alpha=alpha)
-        return beam_search(model, source, limits, beam=beam, alpha=alpha) if found is None else found
+        return search_or_halve(model, source, limits, beam=beam, alpha=alpha)
+
+
+def search_or_halve(
+    model: Model, source: Int[Tensor, "B S"], limits: Sequence[int], *, beam: int, alpha: float
+) -> list[list[Hypothesis]]:
+    found = rooms_of(model).search(model, source, limits, beam=beam, alpha=alpha)
+    if found is not None:
+        return found
+    if len(limits) <= FEW:
+        return beam_search(model, source, limits, beam=beam, alpha=alpha)
+    half = len(limits) // 2
+    first, second = slice(half), slice(half, None)
+    return [
+        *search_or_halve(model, source[first], limits[first], beam=beam, alpha=alpha),
+        *search_or_halve(model, source[second], limits[second], beam=beam, alpha=alpha),
+    ]

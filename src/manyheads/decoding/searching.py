@@ -5,7 +5,6 @@ B sentences · S source tokens
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import cast
 
 import torch
 
@@ -72,8 +71,7 @@ def search_batch(
         return guided_search(model, source, numbers, kept, search)
     limits = [search.limit(len(ids), longest) for ids in sources]
     if not search.sample and applies(model, source, limits, search.beam):
-        plain = cast(Transformer, model)  # it applies to nothing else
-        return resident_search(plain, source, limits, beam=search.beam, alpha=search.length_penalty)
+        return resident_search(model, source, limits, beam=search.beam, alpha=search.length_penalty)
     if search.beam > 1:
         return beam_search(model, source, limits, beam=search.beam, alpha=search.length_penalty)
     decode = partial(decode_one_by_one, model, source, limits, search.length_penalty)

@@ -44,6 +44,9 @@ from manyheads.text.vocabulary import Vocabulary
 
 __all__ = ["Translator"]
 
+ON_A_GPU = 256
+"""Lines computed together there, unless told otherwise: with 64 it waits for the next step more than it computes."""
+
 
 class Translator(TextModel):
     """A model with its vocabulary, and how to search; and judges, if there are any, whose opinion counts when hypotheses are compared."""
@@ -135,6 +138,8 @@ class Translator(TextModel):
         decode, n_best = self.recipe.decode, options.get("n_best")
         beam = 1 if options.get("sample") else max(decode.beam, n_best if isinstance(n_best, int) else 1)
         defaults = {"beam": beam, "length_penalty": decode.length_penalty, "max_ratio": decode.max_ratio, "max_extra": decode.max_extra}  # fmt: skip
+        if self.device.type == "cuda":
+            defaults["batch"] = ON_A_GPU
         found = Search(**(defaults | options))  # type: ignore[arg-type]
         if self.judges:
             check_to_choose(found)

@@ -19,7 +19,7 @@ from manyheads.errors import OptionError, TensorError
 from manyheads.models.config import TransformerConfig
 from manyheads.models.initialise import initialise
 from manyheads.models.parts import Embed, build_decoder, build_encoder
-from manyheads.nn import BeamCache, DecoderCache, Layout, Memory, Padded
+from manyheads.nn import BeamCache, DecoderCache, Layout, Memory, Padded, Room
 from manyheads.nn.checks import check_ids
 from manyheads.nn.table import Table
 
@@ -128,6 +128,10 @@ class Transformer(nn.Module):
         x = self.embed_target((self.target_words or self.words)(tokens), layout)
         x = self.decoder(x, layout, cache.memory, cache.memory_layout, cache.past, weights, cross_weights)
         return self.logits(x)
+
+    def start_beams(self, room: Room) -> BeamCache:
+        """An empty cache of fixed size, for k beams a sentence."""
+        return BeamCache.empty(self.decoder.blocks, room)  # type: ignore[arg-type]
 
     def step_beams(self, tokens: Int[Tensor, "B k"], cache: BeamCache, steps: int) -> Float[Tensor, "B k W"]:
         """Logits of the token after each of `tokens`, the newest of k beams a sentence. Every shape is fixed.
