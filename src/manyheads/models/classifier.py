@@ -14,8 +14,9 @@ from manyheads.errors import choose
 from manyheads.models.config import EncoderConfig
 from manyheads.models.encoder import TextEncoder
 from manyheads.nn import Layout, Padded
+from manyheads.nn.dropout import Dropout
 from manyheads.nn.pooling import POOLINGS, Pooling
-from manyheads.nn.unchanged import Dropout, unchanged
+from manyheads.nn.unchanged import unchanged
 
 __all__ = ["TextClassifier", "classify_states"]
 

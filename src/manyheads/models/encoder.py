@@ -18,9 +18,10 @@ from manyheads.models.initialise import initialise
 from manyheads.models.parts import build_encoder, build_positions
 from manyheads.nn import Layout, Padded
 from manyheads.nn.checks import check_ids
+from manyheads.nn.dropout import Dropout
 from manyheads.nn.norms import make_norm
 from manyheads.nn.table import Table
-from manyheads.nn.unchanged import Dropout, unchanged
+from manyheads.nn.unchanged import unchanged
 
 __all__ = ["TextEncoder"]
 

@@ -20,8 +20,9 @@ from manyheads.models.initialise import initialise
 from manyheads.models.parts import build_encoder, build_positions
 from manyheads.nn import KeyValueCache, Layout, Padded
 from manyheads.nn.checks import check_ids
+from manyheads.nn.dropout import Dropout
 from manyheads.nn.table import Table
-from manyheads.nn.unchanged import Dropout, unchanged
+from manyheads.nn.unchanged import unchanged
 
 __all__ = ["LanguageModel", "Past"]
 

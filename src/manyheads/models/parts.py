@@ -24,8 +24,9 @@ from manyheads.nn import (
     Rotary,
     SinusoidalPositions,
 )
+from manyheads.nn.dropout import Dropout
 from manyheads.nn.norms import make_norm
-from manyheads.nn.unchanged import Dropout, unchanged
+from manyheads.nn.unchanged import unchanged
 
 __all__ = ["Embed", "build_decoder", "build_encoder", "build_positions"]
 

@@ -19,11 +19,11 @@ from contextlib import nullcontext
 from typing import Literal, overload
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from manyheads.nn.checks import check_heads, check_mask
+from manyheads.nn.dropout import dropout as drop
 from manyheads.nn.fused import fused_attention, share_heads
 from manyheads.nn.masks import Window, narrow, trim, within
 from manyheads.nn.scores import DotProduct, Score, scaled_dot
@@ -107,7 +107,7 @@ def explicit_attention(
     with torch.autocast(q.device.type, enabled=False) if not q.is_meta else nullcontext():
         scores = score(q.to(wide), share_heads(k, heads).to(wide))
         weights = masked_softmax(scores, mask)
-    return F.dropout(weights, dropout).to(v.dtype) @ share_heads(v, heads), weights
+    return drop(weights, dropout).to(v.dtype) @ share_heads(v, heads), weights
 
 
 def masked_softmax(scores: Float[Tensor, "B H T S"], mask: Bool[Tensor, "..."] | None) -> Float[Tensor, "B H T S"]:

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 
 from manyheads.errors import choose
 from manyheads.nn.checks import check_size
+from manyheads.nn.dropout import Dropout
 from manyheads.nn.linear_relu import linear_relu
-from manyheads.nn.unchanged import Dropout, unchanged
+from manyheads.nn.unchanged import unchanged
 
 __all__ = ["ACTIVATIONS", "Activation", "FeedForward", "swiglu"]
 

@@ -13,9 +13,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from manyheads.nn.checks import check_probability
+from manyheads.nn.dropout import Dropout, share_dropped
 from manyheads.nn.layout import Layout
 from manyheads.nn.stream import Stream, flow
-from manyheads.nn.unchanged import Dropout, share_dropped, unchanged
+from manyheads.nn.unchanged import unchanged
 
 __all__ = ["DropPath", "PostNorm", "PreNorm", "Residual"]
 
