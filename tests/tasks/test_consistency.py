@@ -179,7 +179,7 @@ def test_padding_never_counts(seed, rows, length, more):
     labels = F.pad(torch.randint(1, WORDS, (rows, length)), (0, more))
     p[:, length:], q[:, length:] = 1e4, -1e4  # whatever a model says there
     losses = [
-        (smoothed_loss(a, b, 0.1), divergence(log_probabilities(a), log_probabilities(c), b))
+        (smoothed_loss(log_probabilities(a), b, 0.1), divergence(log_probabilities(a), log_probabilities(c), b))
         for a, b, c in ((p, labels, q), (p[:, :length], labels[:, :length], q[:, :length]))
     ]
     torch.testing.assert_close(losses[0], losses[1])

@@ -28,9 +28,10 @@ from manyheads.models.parts import Embed
 from manyheads.nn import Layout
 from manyheads.nn.vocabulary_loss import Terms, vocabulary_loss, vocabulary_loss_applies
 from manyheads.recipe import TrainConfig
-from manyheads.tasks.losses import divergence, log_probabilities
+from manyheads.tasks.losses import divergence, divergence_both_ways, log_probabilities
 from manyheads.tasks.pairs import Pairs
-from manyheads.tasks.teachers import ALONE, Alone, Cost, States, Teachers
+from manyheads.tasks.pieces import in_pieces
+from manyheads.tasks.teachers import ALONE, Alone, Cost, Judge, States, Teachers
 from manyheads.text.tokenizer import PADDING
 
 __all__ = ["OF_PAIRS", "OF_TEXTS", "FusedPairLoss", "PairLoss", "choose_loss", "cut_words"]
@@ -46,13 +47,13 @@ Predict = Callable[..., Tensor]
 class PairLoss:
     """The summed loss of a model on pairs: it predicts, and is judged. Only the judging knows how large a vocabulary is.
 
-    judge               (logits, labels, cost of a prediction) → summed loss
+    judge               the loss of what was predicted
     terms, smoothing    what that is the sum of
     teachers            who say what else would have been right
     """
 
     predict: Predict
-    judge: Callable[..., Tensor]
+    judge: Judge
     terms: Terms
     smoothing: float
     teachers: Alone | Teachers = ALONE
@@ -61,7 +62,7 @@ class PairLoss:
         return self.judged(self.predict(model, pairs), pairs)
 
     def judged(self, logits: Float[Tensor, "*predicted W"], pairs: Pairs) -> Float[Tensor, ""]:
-        return self.judge(logits, pairs.labels, self.teachers.cost(pairs, self.smoothing))
+        return in_pieces(self.judge, logits, pairs.labels, self.teachers.cost(pairs, self.smoothing))
 
     def fused(self, states: States | None = None) -> "FusedPairLoss":
         return FusedPairLoss(self, states or OF_PAIRS)
@@ -141,27 +142,24 @@ def predict_cut(
 def judge_plain(
     logits: Float[Tensor, "*target W"], labels: Int[Tensor, "*target"], cost: Cost
 ) -> Float[Tensor, ""]:  # fmt: skip
-    return cost(logits, labels)
+    return cost(log_probabilities(logits), labels)
 
 
 def judge_simcut(
     logits: Float[Tensor, "twice *rest W"], labels: Int[Tensor, "*target"], cost: Cost,
     *, weight: float,
 ) -> Float[Tensor, ""]:  # fmt: skip
-    whole, with_cuts = logits.chunk(2)
-    apart = divergence(log_probabilities(whole), log_probabilities(with_cuts), labels)
-    return cost(whole, labels) + weight * apart
+    whole, with_cuts = log_probabilities(logits).chunk(2)
+    return cost(whole, labels) + weight * divergence(whole, with_cuts, labels)
 
 
 def judge_rdrop(
     logits: Float[Tensor, "twice *rest W"], labels: Int[Tensor, "*target"], cost: Cost,
     *, weight: float,
 ) -> Float[Tensor, ""]:  # fmt: skip
-    one, other = logits.chunk(2)
-    log_p, log_q = log_probabilities(one), log_probabilities(other)
+    one, other = log_probabilities(logits).chunk(2)
     both = cost(one, labels) + cost(other, labels)
-    apart = divergence(log_p, log_q, labels) + divergence(log_q, log_p, labels)
-    return (both + weight * apart / 2) / 2
+    return (both + weight * divergence_both_ways(one, other, labels) / 2) / 2
 
 
 # ── cutting ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -10,16 +10,19 @@ from torch import Tensor
 
 from manyheads.text.tokenizer import PADDING
 
-__all__ = ["divergence", "log_probabilities", "smoothed_loss", "wide"]
+__all__ = ["divergence", "divergence_both_ways", "log_probabilities", "smoothed_loss", "wide"]
 
 
 def smoothed_loss(
-    logits: Float[Tensor, "*target W"], labels: Int[Tensor, "*target"], smoothing: float
+    log_p: Float[Tensor, "*target W"], labels: Int[Tensor, "*target"], smoothing: float
 ) -> Float[Tensor, ""]:
     """Cross-entropy; a share of the probability is spread over the vocabulary."""
-    return F.cross_entropy(
-        wide(logits).flatten(0, -2), labels.flatten(), ignore_index=PADDING, label_smoothing=smoothing, reduction="sum"
-    )
+    rows, labels = log_p.flatten(0, -2), labels.flatten()
+    wrong = F.nll_loss(rows, labels, ignore_index=PADDING, reduction="sum")
+    if not smoothing:
+        return wrong
+    spread = -rows.sum(-1).masked_fill(labels == PADDING, 0).sum()
+    return wrong * (1 - smoothing) + spread * (smoothing / rows.shape[-1])
 
 
 def log_probabilities(logits: Float[Tensor, "*target W"]) -> Float[Tensor, "*target W"]:
@@ -31,6 +34,14 @@ def divergence(
 ) -> Float[Tensor, ""]:
     """KL(p ‖ q) = Σ p · (log p − log q)"""
     by_token = (log_p.exp() * (log_p - log_q)).sum(-1)
+    return by_token.masked_fill(labels == PADDING, 0).sum()
+
+
+def divergence_both_ways(
+    log_p: Float[Tensor, "*target W"], log_q: Float[Tensor, "*target W"], labels: Int[Tensor, "*target"]
+) -> Float[Tensor, ""]:
+    """KL(p ‖ q) + KL(q ‖ p) = Σ (p − q) · (log p − log q)"""
+    by_token = ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(-1)
     return by_token.masked_fill(labels == PADDING, 0).sum()
 
 

@@ -10,11 +10,9 @@ W words of the target vocabulary
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -23,10 +21,48 @@ from manyheads.tasks.losses import smoothed_loss, wide
 from manyheads.tasks.pairs import Pairs
 from manyheads.text.tokenizer import PADDING
 
-__all__ = ["ALONE", "Alone", "Cost", "States", "Teachers"]
+__all__ = ["ALONE", "Alone", "Cost", "Judge", "States", "Teachers"]
 
-Cost = Callable[[Tensor, Tensor], Tensor]
-"""(logits, labels) → what it costs to have predicted that, summed"""
+
+class Cost(Protocol):
+    """What it costs to have predicted something, summed over tokens that are no padding."""
+
+    def __call__(self, log_p: Float[Tensor, "*target W"], labels: Int[Tensor, "*target"]) -> Float[Tensor, ""]: ...
+
+    def of(self, some: slice) -> "Cost":
+        """Of some of the tokens, as they follow one another."""
+        ...
+
+
+Judge = Callable[[Tensor, Tensor, Cost], Tensor]
+"""(logits, labels, cost of a prediction) → summed loss"""
+
+
+@dataclass(frozen=True)
+class Smoothed:
+    """Against the label; a share is spread over all words."""
+
+    smoothing: float
+
+    def __call__(self, log_p: Float[Tensor, "*target W"], labels: Int[Tensor, "*target"]) -> Float[Tensor, ""]:
+        return smoothed_loss(log_p, labels, self.smoothing)
+
+    def of(self, some: slice) -> "Smoothed":
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Aimed:
+    """−Σ aim · log p: against what each token should be, word by word."""
+
+    aim: Float[Tensor, "*target W"]
+
+    def __call__(self, log_p: Float[Tensor, "*target W"], labels: Int[Tensor, "*target"]) -> Float[Tensor, ""]:
+        by_token = -(self.aim.view_as(log_p) * log_p).sum(-1)
+        return by_token.masked_fill(labels.view_as(by_token) == PADDING, 0).sum()
+
+    def of(self, some: slice) -> "Aimed":
+        return Aimed(self.aim.flatten(0, -2)[some])
 
 
 @dataclass(frozen=True)
@@ -48,7 +84,7 @@ class Alone:
     """Who learns from data alone."""
 
     def cost(self, pairs: Pairs, smoothing: float) -> Cost:
-        return partial(smoothed_loss, smoothing=smoothing)
+        return Smoothed(smoothing)
 
     def hints(self, pairs: Pairs, states: States) -> None:
         return None
@@ -67,7 +103,7 @@ class Teachers:
     @torch.no_grad()
     def cost(self, pairs: Pairs, smoothing: float) -> Cost:
         """Of tokens of these pairs."""
-        return partial(entropy, aim=self.aim(pairs, smoothing))
+        return Aimed(self.aim(pairs, smoothing))
 
     def aim(self, pairs: Pairs, smoothing: float) -> Float[Tensor, "*target W"]:
         """What each token should be: the smoothed label, but for the teachers' share."""
@@ -94,11 +130,3 @@ class Teachers:
 def as_they_are(pairs: Pairs) -> torch.autocast:
     """While this lasts, nothing is cast."""
     return torch.autocast(pairs.labels.device.type, enabled=False)
-
-
-def entropy(
-    logits: Float[Tensor, "*target W"], labels: Int[Tensor, "*target"], aim: Float[Tensor, "*target W"]
-) -> Float[Tensor, ""]:
-    """−Σ aim · log p, over the tokens that are no padding"""
-    by_token = F.cross_entropy(wide(logits).flatten(0, -2), aim.flatten(0, -2), reduction="none")
-    return by_token.masked_fill(labels.flatten() == PADDING, 0).sum()

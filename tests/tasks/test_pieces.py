@@ -1,0 +1,97 @@
+"""Judging a few tokens at a time gives the loss and the gradient of judging all of them at once."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manyheads.recipe import load_recipe
+from manyheads.tasks import pieces
+from manyheads.tasks.consistency import choose_loss
+from manyheads.tasks.pairs import PairBatch
+from manyheads.tasks.teachers import Aimed, Teachers
+from manyheads.text.tokenizer import PADDING
+
+WORDS = 7
+LOSSES = {"plain": {}, "not smoothed": {"train.smoothing": 0.0}, "simcut": {"train.simcut": 3.0}, "rdrop": {"train.rdrop": 5.0}}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Said(Teachers):
+    """Teachers whose opinion is known."""
+
+    aimed: Any = None
+
+    def cost(self, pairs, smoothing):
+        return Aimed(self.aimed)
+
+
+def judged(loss, logits, batch, piece, monkeypatch):
+    monkeypatch.setattr(pieces, "PIECE", piece)
+    logits = logits.clone().requires_grad_()
+    found = loss.judged(logits * 1, batch)
+    (found / 3).backward()
+    return found.detach(), logits.grad
+
+
+@given(
+    kind=st.sampled_from(sorted(LOSSES)), taught=st.booleans(), rows=st.integers(1, 5), length=st.integers(1, 6),
+    tokens=st.integers(1, 9), seed=st.integers(0, 99),
+)  # fmt: skip
+def test_pieces_are_judged_as_the_whole(kind, taught, rows, length, tokens, seed):
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        torch.manual_seed(seed)
+        loss = choose_loss(load_recipe("tiny", LOSSES[kind]).train)
+        passes = 2 if kind in ("simcut", "rdrop") else 1
+        labels = torch.randint(WORDS, (rows, length))
+        if taught:
+            aim = torch.randn(rows, length, WORDS, dtype=torch.float64).softmax(-1)
+            loss = type(loss)(loss.predict, loss.judge, loss.terms, loss.smoothing, Said([], 0.5, aim))
+        batch = PairBatch(labels, labels, labels, count=int((labels != PADDING).sum()))
+        logits = torch.randn(passes * rows, length, WORDS, dtype=torch.float64)
+        wanted, its_gradient = judged(loss, logits, batch, 10**9, monkeypatch)
+        found, gradient = judged(loss, logits, batch, tokens * passes * WORDS, monkeypatch)
+        torch.testing.assert_close(found, wanted)
+        torch.testing.assert_close(gradient, its_gradient)
+        with torch.no_grad():
+            torch.testing.assert_close(loss.judged(logits, batch), wanted)
+
+
+def test_what_is_held_at_a_time_is_bounded(monkeypatch):
+    monkeypatch.setattr(pieces, "PIECE", 2 * 3 * WORDS)
+    seen = []
+
+    def judge(logits, labels, cost):
+        seen.append((tuple(logits.shape), labels.tolist()))
+        return logits.sum()
+
+    labels = torch.arange(8).view(2, 4)
+    logits = torch.randn(4, 4, WORDS, requires_grad=True)
+    pieces.in_pieces(judge, logits, labels, Aimed(torch.zeros(2, 4, WORDS))).backward()
+    assert seen == [((6, WORDS), [0, 1, 2]), ((6, WORDS), [3, 4, 5]), ((4, WORDS), [6, 7])]
+    assert torch.equal(logits.grad, torch.ones_like(logits))
+
+
+def test_half_precision_is_judged_in_float32(monkeypatch):
+    loss = choose_loss(load_recipe("tiny", {"train.rdrop": 5.0}).train)
+    labels = torch.randint(1, WORDS, (8, 9))
+    batch = PairBatch(labels, labels, labels, count=72)
+    logits = torch.randn(16, 9, WORDS).bfloat16()
+    wanted, its_gradient = judged(loss, logits.float(), batch, 10**9, monkeypatch)
+    found, gradient = judged(loss, logits, batch, 2 * 5 * WORDS, monkeypatch)
+    assert found.dtype == torch.float32
+    assert gradient.dtype == torch.bfloat16
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(gradient.float(), its_gradient, rtol=0.02, atol=1e-3)
+
+
+def test_a_gradient_is_asked_for_once(monkeypatch):
+    monkeypatch.setattr(pieces, "PIECE", WORDS)
+    logits, labels = torch.randn(1, 3, WORDS, requires_grad=True), torch.tensor([[1, 2, 3]])
+    loss = choose_loss(load_recipe("tiny", {}).train).judged(logits, PairBatch(labels, labels, labels, count=3))
+    loss.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
