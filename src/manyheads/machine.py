@@ -12,6 +12,9 @@ DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
+WIDE = 256
+"""From this width on, a CPU gains more by multiplying in bf16 than it loses by rounding: 1.7 times as fast at 256, 0.8 times at 128 (AVX512-BF16)."""
+
 __all__ = ["Machine", "choose_device", "choose_dtype", "choose_machine", "precision_of"]
 
 
@@ -42,10 +45,10 @@ class Machine:
         return f"{self.device}, {threads} {'thread' if threads == 1 else 'threads'}, {self.precision}"
 
 
-def choose_machine(device: str = "auto", precision: str = "auto") -> Machine:
-    """A GPU if there is one, else the CPU; bf16 on GPUs that are good at it."""
+def choose_machine(device: str = "auto", precision: str = "auto", width: int = 0) -> Machine:
+    """A GPU if there is one, else the CPU; bf16 where it is good at it, for a model of this width."""
     chosen = choose_device(device)
-    return Machine(chosen, precision if precision != "auto" else best_precision(chosen))
+    return Machine(chosen, precision if precision != "auto" else best_precision(chosen, width))
 
 
 def choose_device(device: str = "auto") -> torch.device:
@@ -54,9 +57,20 @@ def choose_device(device: str = "auto") -> torch.device:
     return named(device)
 
 
-def best_precision(device: torch.device) -> str:
-    good = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+def best_precision(device: torch.device, width: int) -> str:
+    match device.type:
+        case "cuda":
+            good = torch.cuda.is_bf16_supported(including_emulation=False)
+        case "cpu":
+            good = width >= WIDE and cpu_multiplies_bf16()
+        case _:
+            good = False
     return "bf16" if good else "fp32"
+
+
+def cpu_multiplies_bf16() -> bool:
+    """It has instructions for it (AVX512-BF16, which processors with AMX have, too). PyTorch knows, but does not say so in public."""
+    return getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)()
 
 
 def choose_dtype(device: torch.device, precision: str = "auto") -> torch.dtype:

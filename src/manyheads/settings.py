@@ -108,7 +108,7 @@ class TrainConfig(Section):
     patience         validations without a better score (or loss) before training stops; 0 = never stops early
     shard            among several processes, share out weights, gradients and the optimizer's state: for models that do not
                      fit on one device; slower
-    precision        "bf16" or "fp32" ("auto": bf16 where the device is good at it)
+    precision        "bf16" or "fp32" ("auto": bf16 where the device is good at it; on a CPU, from a width of 256 on)
     fast             on one GPU in bf16, "on" packs sentences end to end and records an update, compiled, as a CUDA graph; "off" pads
                      them and computes operation by operation; "auto" is "on" where it can be and the run is long enough to pay
                      for compiling

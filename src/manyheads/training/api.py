@@ -91,7 +91,7 @@ def train(
             faculty = team.in_turn(lambda: Faculty.of(chosen, origin or run))
             if not data_changed:
                 check_unchanged(faculty, run.checkpoints)
-        machine = choose_machine(team.device(device), chosen.train.precision)
+        machine = choose_machine(team.device(device), chosen.train.precision, chosen.model.width)
         return train_in(run, chosen, origin, faculty, data, data_changed, lenient, machine, team, show)
 
 
