@@ -48,13 +48,18 @@ def main() -> None:
     if any(what != "done" for what in became.values()):
         sys.exit(", ".join(f"{name}: {what}" for name, what in became.items()))
     systems = list(systems_of(options.each))
+    trained, rows = [shlex.join(["manyheads", *job.words]) for job in jobs], []
     with ThreadPoolExecutor(options.most) as threads:
-        rows = list(threads.map(partial(measure, case=case, options=options), systems))
-    show(rows)
+        for row in threads.map(partial(measure, case=case, options=options), systems):
+            rows.append(row)
+            show([row], head=len(rows) == 1)
+            keep(rows, trained, options)  # what is measured is kept, whatever becomes of the rest
+
+
+def keep(rows: Sequence[dict[str, Any]], trained: Sequence[str], options: argparse.Namespace) -> None:
     if options.json:
-        trained = [shlex.join(["manyheads", *job.words]) for job in jobs]
-        device = choose_device(options.device)
-        write_json(options.json, {**setting(device), "beam": options.beam, "trained": trained, "rows": rows})
+        head = {**setting(choose_device(options.device)), "beam": options.beam, "trained": trained}
+        write_json(options.json, {**head, "rows": rows})
 
 
 def parse() -> argparse.Namespace:
@@ -127,11 +132,12 @@ def few(data: Sequence[str], options: argparse.Namespace) -> Sequence[str]:
     return [str(place)]
 
 
-def show(rows: Sequence[dict[str, Any]]) -> None:
-    print(f"{'':24}{'dev WER':>9}{'PER':>7}{'test WER':>10}{'PER':>7}")
+def show(rows: Sequence[dict[str, Any]], head: bool = True) -> None:
+    if head:
+        print(f"{'':24}{'dev WER':>9}{'PER':>7}{'test WER':>10}{'PER':>7}")
     for row in rows:
         dev, test = row["dev"], row["test"]
-        print(f"{row['system']:24}{dev['wer']:9.2f}{dev['per']:7.2f}{test['wer']:10.2f}{test['per']:7.2f}")
+        print(f"{row['system']:24}{dev['wer']:9.2f}{dev['per']:7.2f}{test['wer']:10.2f}{test['per']:7.2f}", flush=True)
 
 
 if __name__ == "__main__":
