@@ -41,6 +41,15 @@ def test_every_line_has_its_line(tmp_path, capsysbinary):
         assert translation == alone(line, beam=1)
 
 
+def test_how_many_lines_at_a_time_is_the_devices_choice_unless_it_is_said(tmp_path, capsysbinary, monkeypatch):
+    asked, search = [], Translator.search
+    monkeypatch.setattr(Translator, "search", lambda self, **options: asked.append(options) or search(self, **options))
+    (tmp_path / "in").write_text("Guten Tag!\n")
+    for words in ((), ("--batch", "3")):
+        translate(capsysbinary, "--input", str(tmp_path / "in"), "--beam", "1", *words)
+    assert [options.get("batch") for options in asked] == [None, 3]
+
+
 def test_a_file_in_a_file_out_and_no_newline_at_the_end(tmp_path, capsysbinary):
     (tmp_path / "in").write_text("Guten Tag!\nGute Nacht!")
     assert translate(capsysbinary, "--input", str(tmp_path / "in"), "--output", str(tmp_path / "out")) == ""

@@ -419,12 +419,12 @@ def test_rooms_leave_memory_to_others(monkeypatch):
     assert [room.sentences for room in rooms_of(model).kept] == [16]
     monkeypatch.setattr(rooms, "free_bytes", lambda _: 0)
     kept = list(rooms_of(model).kept)
-    assert_same(search(source, [270] * 5), beam_search(model, source, [270] * 5, beam=2, alpha=0.6))
+    assert_same(search(source, [1100] * 5), beam_search(model, source, [1100] * 5, beam=2, alpha=0.6))
     assert list(rooms_of(model).kept) == kept
 
 
 @torch.no_grad()
-def test_without_room_for_all_half_of_them_are_searched_at_a_time(monkeypatch):
+def test_without_room_for_all_fewer_are_searched_at_a_time(monkeypatch):
     model, lengths, limits = build(0), [n % 7 + 1 for n in range(11)], [n % 5 + 9 for n in range(11)]
     source, searched = draw_batch(lengths), []
     monkeypatch.setattr(rooms, "MOST_BYTES", rooms.room_bytes(model, Room(4, 2, 16, 32)))
@@ -433,8 +433,32 @@ def test_without_room_for_all_half_of_them_are_searched_at_a_time(monkeypatch):
     found = resident_search(model, source, limits, beam=2, alpha=0.6)
     assert_same(found, beam_search(model, source, limits, beam=2, alpha=0.6))
     assert not searched
-    assert list(rooms_of(model).kept) == [Room(4, 2, 16, 32)]  # 11 are 2 + 3 + 3 + 3
+    assert list(rooms_of(model).kept) == [Room(4, 2, 16, 32)]  # 4 + 4 + 3
     assert applies(model, source.as_subclass(OnAGpu), limits, 2)
+
+
+@torch.no_grad()
+def test_what_memory_was_too_short_for_is_not_tried_again(monkeypatch):
+    """Until weights move; and what fits is kept from one batch to the next."""
+    model, source, limits = build(0), draw_batch([4] * 20), [9] * 20
+    wanted = beam_search(model, source, limits, beam=2, alpha=0.6)
+    plain, tries = model.step_beams, []
+
+    def short(tokens, cache, steps):
+        tries.append(len(tokens))
+        if len(tokens) > 16:
+            raise torch.OutOfMemoryError
+        return plain(tokens, cache, steps)
+
+    monkeypatch.setattr(model, "step_beams", short)
+    for _ in range(2):
+        assert_same(resident_search(model, source, limits, beam=2, alpha=0.6), wanted)
+    assert tries.count(64) == 1
+    assert [room.sentences for room in rooms_of(model).kept] == [16, 4]
+    model.head.weight = torch.nn.Parameter(model.head.weight.clone())
+    resident_search(model, source, limits, beam=2, alpha=0.6)
+    assert tries.count(64) == 2
+    assert [rooms.next_smaller(n) for n in (256, 128, 64, 16, 4, 1)] == [128, 64, 16, 4, 0, 0]
 
 
 @torch.no_grad()

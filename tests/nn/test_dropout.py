@@ -33,7 +33,7 @@ def test_what_is_drawn_for_one_says_nothing_of_the_others():
 
 
 def test_every_level_is_as_likely():
-    """The lowest and the highest among them: of 2²² draws, 64 each, and none is 5 standard deviations off by the chance of 65,536."""
+    """The lowest and the highest among them: of 2²² draws 64 each, none of them 6.5 standard deviations off, and all together as far off as chance has it."""
     torch.manual_seed(3)
     bits = torch.empty(COUNT, dtype=torch.int64).random_(-(1 << 63), None).view(torch.int16)
     counts = torch.bincount(bits.int() + LEVELS // 2, minlength=LEVELS)
@@ -80,6 +80,11 @@ def test_as_a_module_it_is_for_training_only():
     layer, x = Dropout(0.5), torch.ones(64)
     assert (layer(x) == 0).any()
     assert layer.eval()(x) is x
+
+
+def test_where_tensors_are_made_elsewhere_by_default():
+    with torch.device("meta"):
+        assert dropout(torch.ones(9, device="cpu"), 0.5).device.type == "cpu"
 
 
 def test_compiled_it_is_the_compilers_own(monkeypatch):

@@ -39,9 +39,9 @@ def judged(loss, logits, batch, piece, monkeypatch):
 
 @given(
     kind=st.sampled_from(sorted(LOSSES)), taught=st.booleans(), rows=st.integers(1, 5), length=st.integers(1, 6),
-    tokens=st.integers(1, 9), seed=st.integers(0, 99),
+    tokens=st.integers(1, 9), seed=st.integers(0, 99), packed=st.booleans(),
 )  # fmt: skip
-def test_pieces_are_judged_as_the_whole(kind, taught, rows, length, tokens, seed):
+def test_pieces_are_judged_as_the_whole(kind, taught, rows, length, tokens, seed, packed):
     with pytest.MonkeyPatch.context() as monkeypatch:
         torch.manual_seed(seed)
         loss = choose_loss(load_recipe("tiny", LOSSES[kind]).train)
@@ -50,8 +50,10 @@ def test_pieces_are_judged_as_the_whole(kind, taught, rows, length, tokens, seed
         if taught:
             aim = torch.randn(rows, length, WORDS, dtype=torch.float64).softmax(-1)
             loss = type(loss)(loss.predict, loss.judge, loss.terms, loss.smoothing, Said([], 0.5, aim))
-        batch = PairBatch(labels, labels, labels, count=int((labels != PADDING).sum()))
         logits = torch.randn(passes * rows, length, WORDS, dtype=torch.float64)
+        if packed:
+            labels, logits = labels.flatten(), logits.flatten(0, 1)
+        batch = PairBatch(labels, labels, labels, count=int((labels != PADDING).sum()))
         wanted, its_gradient = judged(loss, logits, batch, 10**9, monkeypatch)
         found, gradient = judged(loss, logits, batch, tokens * passes * WORDS, monkeypatch)
         torch.testing.assert_close(found, wanted)
@@ -86,6 +88,14 @@ def test_half_precision_is_judged_in_float32(monkeypatch):
     assert gradient.dtype == torch.bfloat16
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(gradient.float(), its_gradient, rtol=0.02, atol=1e-3)
+
+
+def test_the_gradient_has_none(monkeypatch):
+    monkeypatch.setattr(pieces, "PIECE", WORDS)
+    logits, labels = torch.randn(1, 3, WORDS, requires_grad=True), torch.tensor([[1, 2, 3]])
+    loss = choose_loss(load_recipe("tiny", {}).train).judged(logits, PairBatch(labels, labels, labels, count=3))
+    with pytest.raises(RuntimeError, match="no second derivative"):
+        torch.autograd.grad(loss, logits, create_graph=True)
 
 
 def test_a_gradient_is_asked_for_once(monkeypatch):

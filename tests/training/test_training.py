@@ -4,16 +4,19 @@ import json
 import math
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 import manyheads
-from manyheads import OptionError, TrainingError, Translator
+from manyheads import OptionError, TrainingError, Translator, machine
 from manyheads.errors import InputError, SaveError
 from manyheads.storage import is_whole
 from manyheads.tasks.translate import Task
+from manyheads.training import api as training_api
 from manyheads.training import state as training_state
+from manyheads.training.run import Run
 from training.corpus import TINY, write_pairs
 
 
@@ -42,6 +45,41 @@ def test_what_aligns_best_is_found_unless_it_is_named_and_a_finished_run_stays_s
     before = (tmp_path / "run" / "recipe.toml").stat().st_mtime_ns
     assert train(data, tmp_path / "run", resume=True).reason == "finished"
     assert (tmp_path / "run" / "recipe.toml").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(("began", "now"), [(False, True), (True, False)])
+def test_a_run_goes_on_in_the_precision_that_it_began_with(tmp_path, data, monkeypatch, began, now):
+    """Also on another processor."""
+    monkeypatch.setattr(machine, "WIDE", 1)
+    told = {"train__schedule": "inverse-sqrt", "train__warmup": 1}
+    monkeypatch.setattr(machine, "cpu_multiplies_bf16", lambda: began)
+    train(data, tmp_path / "whole", **told)
+    train(data, tmp_path / "run", train__steps=4, **told)
+    monkeypatch.setattr(machine, "cpu_multiplies_bf16", lambda: now)
+    train(data, tmp_path / "run", resume=True, **told)
+    whole, resumed = (events(tmp_path / name, "start") for name in ("whole", "run"))
+    precision = "bf16" if began else "fp32"
+    assert {one["machine"].rpartition(" ")[2] for one in (*whole, *resumed)} == {precision}
+    assert len(resumed) == 2
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "run")]
+    assert weights[0] == weights[1]
+
+
+@pytest.mark.parametrize(
+    ("device", "wanted", "noted", "found"),
+    [("cpu", "auto", "", "fp32"), ("cpu", "auto", "bf16", "bf16"), ("cpu", "bf16", "", "bf16"), ("cuda", "auto", "fp32", "bf16")],
+)  # fmt: skip
+def test_before_a_precision_was_noted_it_was_float32(monkeypatch, device, wanted, noted, found):
+    monkeypatch.setattr(training_api, "newest_progress", lambda _: training_state.Progress(precision=noted))
+    now = machine.Machine(torch.device(device), "bf16")
+    assert training_api.as_before(now, wanted, Run(Path("run"))).precision == found
+
+
+def test_a_team_multiplies_in_what_all_are_good_at():
+    here = machine.Machine(torch.device("cpu"), "bf16")
+    for others, found in ((["bf16", "bf16"], "bf16"), (["bf16", "fp32"], "fp32")):
+        team = SimpleNamespace(gather=lambda own, others=others: [own, *others])
+        assert training_api.as_one(here, team).precision == found
 
 
 @pytest.mark.slow

@@ -143,7 +143,7 @@ def distill(
     others: Others = (),
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
-    batch: Whole = 64,
+    batch: Whole | None = None,
     resume: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     source: str | None = None,
     target: str | None = None,
@@ -168,7 +168,7 @@ def distill(
     out
         A TSV file, packed if its name ends in .gz or .zst. Until all is there, what is ready stands in OUT.part.
     batch
-        Lines computed together.
+        Lines computed together (64; on a GPU 256).
     resume
         Go on with what was stopped, if something was: the same command, with --resume.
     source

@@ -79,14 +79,12 @@ class Desk:
 class Desks(Recordings[Shape, Desk]):
     """The desks of one model on one device, those that were used last.
 
-    wider     places that were needed, where there were not enough
-    refused   shapes that there is no memory for
+    wider   places that were needed, where there were not enough
     """
 
     def __init__(self, device: torch.device, *, record: bool) -> None:
         super().__init__(device, record=record)
         self.wider: dict[Shape, int] = {}
-        self.refused: set[Shape] = set()
 
     def write(self, model: Writer, source: Int[Tensor, "B S"], way: Way, read: Callable[[Any], Read]) -> Read | None:
         """None where it is better done without. One at a time, until it is read: the desks are everybody's."""

@@ -19,15 +19,15 @@ from manyheads.text.tokenizer import BEGIN, PADDING
 __all__ = ["behind_begin", "forced", "log_p_of", "score_ids"]
 
 SENTENCE = 32
-"""Tokens of one, for which logits of all words are held at the same time."""
+"""Tokens that a pair is counted as: so many for each of a batch, however they are spread over pairs."""
 
 
 @torch.no_grad()
 def score_ids(
     model: Transformer | Ensemble, sources: Sequence[list[int]], targets: Sequence[list[int]], most: int, batch: int
 ) -> list[ForcedScore]:
-    """Of every pair of ids, each with its end. Of a side that is longer than `most`, the beginning. `batch` are computed together
-    if they are as long as sentences are; of words, more."""
+    """Of every pair of ids, each with its end. Of a side that is longer than `most`, the beginning. `batch` sentences of 32 tokens
+    are computed together, or as many tokens."""
     lengths = [max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)]
     sources, targets = ([ids[:most] for ids in side] for side in (sources, targets))
     scores = [ForcedScore(0.0, 0)] * len(lengths)

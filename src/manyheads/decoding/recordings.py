@@ -26,12 +26,16 @@ Kind = TypeVar("Kind", bound="Recordings")
 
 
 class Recordings(Generic[Key, Place]):
-    """The places of one model on one device, the one that was used last at the end. Whoever works there holds the lock, until what was found is read."""
+    """The places of one model on one device, the one that was used last at the end. Whoever works there holds the lock, until what was found is read.
+
+    refused   those that there was no memory for
+    """
 
     def __init__(self, device: torch.device, *, record: bool) -> None:
         self.device = device
         self.player: Callable[[], Player] = Recorder(device) if record else Eager
         self.kept: OrderedDict[Key, Place] = OrderedDict()
+        self.refused: set[Key] = set()
         self.recorded: tuple[object, ...] = ()
         self.lock = Lock()
 
@@ -39,6 +43,7 @@ class Recordings(Generic[Key, Place]):
         """A recording is of weights at their addresses, and of a model in training with its dropout: of others, none is kept."""
         if (now := what_is_recorded(model)) != self.recorded:
             self.kept.clear()
+            self.refused.clear()
             self.recorded = now
 
     def leave(self, *places: Key) -> None:

@@ -50,7 +50,7 @@ FREE_SHARE = 0.5
 """Of the memory that is free, as much may become rooms: a step needs some to compute in, and others are there, too."""
 
 FEW = 4
-"""Sentences that the host searches at least, where there is no room for them."""
+"""Sentences for which there must be room, or the host searches for them."""
 
 WIDEST = 32
 """Beams look at each other's slots, and skip them: k times the products of one that looks at its own alone."""
@@ -135,7 +135,10 @@ class Rooms(Recordings[Room, Kept]):
     ) -> list[list[Hypothesis]] | None:
         """As `beam_search`; None if there is no memory for it. One at a time: the rooms are everybody's."""
         with self.lock:
+            self.renew(model)
             room = room_for(model, source, limits, beam)
+            if room in self.refused:
+                return None
             try:
                 kept = self.take(model, room)
                 return None if kept is None else kept.search(model, source, limits, alpha)
@@ -145,11 +148,12 @@ class Rooms(Recordings[Room, Kept]):
                 self.leave(room)
                 raise
             # Only now: an exception that is being handled holds on to what it was raised in.
+            if room.sentences > FEW:  # there is a smaller one; the smallest may be tried again when others have gone
+                self.refused.add(room)
             self.give_memory_back(*self.kept)
             return None
 
     def take(self, model: Model, room: Room) -> Kept | None:
-        self.renew(model)
         if room not in self.kept:
             if not self.make_way(room_bytes(model, room)):
                 return None
@@ -216,7 +220,8 @@ def applies(model: Model, source: Int[Tensor, "B S"], limits: Sequence[int], bea
         return False
     if {type(one) for one in plain_models(model)} != {Transformer}:
         return False
-    return room_bytes(model, room_for(model, source, limits, beam)._replace(sentences=FEW)) <= MOST_BYTES
+    room = room_for(model, source, limits, beam)
+    return room_bytes(model, room._replace(sentences=min(room.sentences, FEW))) <= MOST_BYTES
 
 
 def resident_search(
@@ -224,25 +229,29 @@ def resident_search(
 ) -> list[list[Hypothesis]]:
     """What `beam_search` gives, and of a beam of 1 greedy search, in the model's own precision.
 
-    If there is no memory for a room, half of the sentences are searched at a time; for a few `beam_search` does it, whose cache grows with what
-    is written. What inference mode makes could not be written to outside of it, and rooms outlive it: they are made without.
+    If there is no memory for a room, so many sentences are searched at a time as the next smaller one has; for a few `beam_search` does it, whose cache
+    grows with what is written. What inference mode makes could not be written to outside of it, and rooms outlive it: they are made without.
     """
     here = torch.cuda.device(source.device) if source.is_cuda else nullcontext()
     with here, torch.inference_mode(False), torch.no_grad(), torch.autocast(source.device.type, enabled=False):
-        return search_or_halve(model, source, limits, beam=beam, alpha=alpha)
+        return search_in_parts(model, source, limits, beam=beam, alpha=alpha)
 
 
-def search_or_halve(
+def search_in_parts(
     model: Model, source: Int[Tensor, "B S"], limits: Sequence[int], *, beam: int, alpha: float
 ) -> list[list[Hypothesis]]:
     found = rooms_of(model).search(model, source, limits, beam=beam, alpha=alpha)
     if found is not None:
         return found
-    if len(limits) <= FEW:
+    few = next_smaller(few_sizes(len(limits)))
+    if not few:
         return beam_search(model, source, limits, beam=beam, alpha=alpha)
-    half = len(limits) // 2
-    first, second = slice(half), slice(half, None)
-    return [
-        *search_or_halve(model, source[first], limits[first], beam=beam, alpha=alpha),
-        *search_or_halve(model, source[second], limits[second], beam=beam, alpha=alpha),
-    ]
+    parts = [slice(start, start + few) for start in range(0, len(limits), few)]
+    return [one for some in parts for one in search_in_parts(model, source[some], limits[some], beam=beam, alpha=alpha)]
+
+
+def next_smaller(sentences: int) -> int:
+    """Of `few_sizes`; 0 if there is none that is worth it."""
+    if sentences <= FEW:
+        return 0
+    return sentences // (2 if sentences > 64 else 4)

@@ -33,7 +33,7 @@ def reconsidered(
     """Of every source the same hypotheses, the best first by all opinions. What has no probability keeps none."""
     read, written = writer.vocabulary.source.decode, writer.vocabulary.target.decode
     pairs = [(read(ids), written(one.ids)) for ids, those in zip(sources, found, strict=True) for one in those]
-    opinions = [judge.score(pairs) for judge in judges]
+    opinions = [judge.score(pairs, min(64, search.batch)) for judge in judges]
     votes = [voters(judge) for judge in judges]
     theirs = iter([weighted(said, votes, search.length_penalty) for said in zip(*opinions, strict=True)])
     own, everybody = voters(writer), voters(writer) + sum(votes)

@@ -223,7 +223,8 @@ class Translator(TextModel):
     # ── given pairs ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def score(self, pairs: Sequence[tuple[str, str]], batch: int = 64) -> list[ForcedScore]:
-        """log P(target | source) of every pair, in order, as exact as the weights: in half precision, to about three digits."""
+        """log P(target | source) of every pair, in order, as exact as the weights: in half precision, to about three digits. `batch` sentences of 32 tokens are
+        computed together, or as many tokens."""
         sources, targets = self.encode_pairs(pairs)
         return score_ids(self.model, sources, [[*ids, END] for ids in targets], self.longest_scored, batch)
 

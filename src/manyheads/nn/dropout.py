@@ -46,12 +46,12 @@ def dropout(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:
 def draw_kept(shape: torch.Size, dropped: int) -> Bool[Tensor, "*shape"]:
     """Of all values that 16 bits have, the lowest are dropped."""
     count = shape.numel()
-    bits = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(1 << 63), None)
+    bits = torch.empty(-(-count // 4), dtype=torch.int64, device="cpu").random_(-(1 << 63), None)
     return bits.view(torch.int16)[:count].view(shape) >= dropped - LEVELS // 2
 
 
 class KeepSome(torch.autograd.Function):
-    """x · kept · scale in one pass, forward and backward; what is held between them is a byte a number."""
+    """x · kept · scale; what is held until the gradient comes is a byte a number."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, kept: Tensor, scale: float) -> Tensor:

@@ -29,10 +29,10 @@ def swiglu(x: Float[Tensor, "*batch up"]) -> Float[Tensor, "*batch up//2"]:
     return F.silu(a) * b
 
 
-def relu_of_new(x: Float[Tensor, "*batch hidden"]) -> Float[Tensor, "*batch hidden"]:
-    """In place: nobody else needs what `up` gave, and on a CPU a new tensor costs more than the maximum. What a layer gives for several sentences is a view of
-    rows, and the gradient of a view that was changed would be copied (a sixth of a feed-forward's time): so it is handed on as if it were none."""
-    return F.relu_(torch.ops.aten._unsafe_view(x, x.shape))
+def relu(x: Float[Tensor, "*batch hidden"]) -> Float[Tensor, "*batch hidden"]:
+    """In place where nobody learns: nobody else needs what `up` gave, and on a CPU a new tensor costs more than the maximum. Where there is a gradient, it would
+    have to be copied: what a layer gives for several sentences is a view of rows."""
+    return F.relu(x) if torch.is_grad_enabled() else F.relu_(x)
 
 
 class Activation(NamedTuple):
@@ -41,7 +41,7 @@ class Activation(NamedTuple):
 
 
 ACTIVATIONS = {
-    "relu": Activation(relu_of_new),
+    "relu": Activation(relu),
     "gelu": Activation(F.gelu),
     "gelu-tanh": Activation(partial(F.gelu, approximate="tanh")),
     "silu": Activation(F.silu),

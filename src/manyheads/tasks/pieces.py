@@ -54,6 +54,8 @@ class JudgePieces(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():  # create_graph: what follows would be taken for a constant
+            raise RuntimeError("a loss that was judged in pieces has no second derivative")
         (gradient,) = ctx.saved_tensors
         return gradient.mul_(gradients[0]).view(ctx.shape), None, None, None
 

@@ -26,7 +26,7 @@ from manyheads.training.session import Session
 from manyheads.training.show import Show
 from manyheads.training.signals import listen
 from manyheads.training.state import State
-from manyheads.training.teaching import Faculty, check_not_itself, check_unchanged, taught_recipe
+from manyheads.training.teaching import Faculty, check_not_itself, check_unchanged, newest_progress, taught_recipe
 from manyheads.training.tensorboard import tensorboard_listener
 from manyheads.training.tuning import Base, finetune_recipe, is_finetuning, take_over, tuned_recipe
 
@@ -92,7 +92,21 @@ def train(
             if not data_changed:
                 check_unchanged(faculty, run.checkpoints)
         machine = choose_machine(team.device(device), chosen.train.precision, chosen.model.width)
+        machine = as_before(machine, chosen.train.precision, run) if going_on else as_one(machine, team)
         return train_in(run, chosen, origin, faculty, data, data_changed, lenient, machine, team, show)
+
+
+def as_one(machine: Machine, team: Team) -> Machine:
+    """Of a team, all multiply in the precision that everybody is good at."""
+    return replace(machine, precision="fp32") if "fp32" in team.gather(machine.precision) else machine
+
+
+def as_before(machine: Machine, wanted: str, run: Run) -> Machine:
+    """A run on a CPU goes on in the precision that it began with, where "auto" would now be another; before that was noted, it was fp32."""
+    progress = newest_progress(run.checkpoints)
+    if progress is None or wanted != "auto" or machine.device.type != "cpu":
+        return machine
+    return replace(machine, precision=progress.precision or "fp32")
 
 
 def with_teachers(

@@ -31,6 +31,7 @@ def go_on(session: Session, changed: bool) -> bool:
     if newest is None:
         session.state.progress.data = dict(session.task.fingerprint)
         session.state.progress.packed = pack(session)
+        session.state.progress.precision = session.machine.precision
         return False
     session.state.restore(newest)
     progress = session.state.progress
@@ -51,6 +52,9 @@ def go_on(session: Session, changed: bool) -> bool:
     if progress.processes != team.size:
         session.show.say(f"processes: {team.size} instead of {progress.processes}: sums are rounded otherwise")
         progress.processes = team.size
+    if progress.precision not in ("", session.machine.precision):
+        session.show.say(f"precision: {session.machine.precision} instead of {progress.precision}")
+    progress.precision = session.machine.precision
     return True
 
 

@@ -52,6 +52,7 @@ class Progress:
     high         readings in a row that were far above it
     threads      of the CPU: sums are rounded alike only with as many
     processes    that train together: the same holds for them
+    precision    that products are computed in: the same holds for it
     data         fingerprints of the data
     packed       packs that a batch is made of; 0 = batches are padded
     compile_seconds   spent before the first step, not in training
@@ -74,6 +75,7 @@ class Progress:
     high: int = 0
     threads: int = 0
     processes: int = 1
+    precision: str = ""
     packed: int = 0
     compile_seconds: float = 0.0
     data: dict[str, str] = field(default_factory=dict)
