@@ -48,7 +48,7 @@ def main() -> None:
     if any(what != "done" for what in became.values()):
         sys.exit(", ".join(f"{name}: {what}" for name, what in became.items()))
     systems = list(systems_of(options.each))
-    trained, rows = [shlex.join(["manyheads", *job.words]) for job in jobs], []
+    trained, rows = [job.command for job in jobs], []
     with ThreadPoolExecutor(options.most) as threads:
         for row in threads.map(partial(measure, case=case, options=options), systems):
             rows.append(row)

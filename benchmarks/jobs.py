@@ -34,6 +34,11 @@ class Job:
     needs: tuple[str, ...] = ()
     ready: Callable[[], object] = lambda: None
 
+    @property
+    def command(self) -> str:
+        """As one would type it."""
+        return shlex.join(["manyheads", *self.words])
+
 
 def work(
     jobs: Sequence[Job], logs: Path, *, seconds: float = float("inf"), most: int = 8, done: Collection[str] = ()
@@ -64,7 +69,7 @@ def work(
 
 
 def start(job: Job, logs: Path) -> subprocess.Popen[bytes]:
-    print(f"{job.name}: {shlex.join(['manyheads', *job.words])}", flush=True)
+    print(f"{job.name}: {job.command}", flush=True)
     with place_of(job, logs).open("ab") as log:
         return subprocess.Popen([sys.executable, "-m", "manyheads", *job.words], stdout=log, stderr=log)
 

@@ -11,7 +11,6 @@ measured; what is kept is not trained again, wherever it came from. What stands 
 """
 
 import argparse
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -198,7 +197,7 @@ def train(recipe: str, data: list[str], out: Path, place: Place, options: argpar
 
 def measure(place: Place, options: argparse.Namespace) -> list[str]:
     there = [name for name in options.only if place.kept(name).exists()]
-    commands = [shlex.join(["manyheads", *job.words]) for job in jobs_of(place, options) if not bundled(job, place)]
+    commands = [job.command for job in jobs_of(place, options) if not bundled(job, place)]
     place.commands.write_text("".join(f"{command}\n" for command in commands))
     return [
         "-m", "benchmarks.at_once", "--corpus", NAMES[place.corpus], "--data", *place.case.test,

@@ -13,7 +13,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from benchmarks.peers import TorchTransformer, without_hidden_dropout, without_w
 from benchmarks.setting import setting, write_json
 from benchmarks.timing import side_by_side
 from manyheads import Transformer
+from manyheads.machine import Machine
 from manyheads.nn import sinusoids
 from manyheads.recipe import Recipe, load_recipe
 from manyheads.tasks.consistency import choose_loss
@@ -35,7 +35,6 @@ WORDS, LENGTH = 8_000, 24
 CASES = [(recipe, alpha, precision) for recipe in ("tiny", "small") for alpha in (0.0, 5.0) for precision in ("fp32", "bf16")]  # fmt: skip
 
 Step = Callable[[], object]
-Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 def main() -> None:
@@ -109,7 +108,7 @@ def optimizer_of(model: nn.Module) -> torch.optim.Optimizer:
 
 
 def step(work: Callable[[], Tensor], optimizer: torch.optim.Optimizer, precision: str, tokens: int) -> None:
-    with torch.autocast("cpu", torch.bfloat16) if precision == "bf16" else nullcontext():
+    with Machine(torch.device("cpu"), precision).autocast():
         loss = work() / tokens
     loss.backward()
     optimizer.step()
