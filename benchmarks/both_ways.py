@@ -1,13 +1,16 @@
-"""Pronouncers that write forwards and pronouncers that write backwards: alone, as an ensemble, and with each other's opinion.
+"""Pronouncers that write forwards, pronouncers that write backwards, and a speller: alone, as an ensemble, and with each other's opinion.
 
-    python -m benchmarks.both_ways --each 3 --json benchmarks/results/both_ways_cmudict.json
-    python -m benchmarks.both_ways --each 2 --device cpu --quick            every line of it, with no meaning
+    python -m benchmarks.both_ways learn   --each 3 --speller
+    python -m benchmarks.both_ways measure --each 3 --speller --json benchmarks/results/both_ways_cmudict.json
+    python -m benchmarks.both_ways learn measure --each 2 --speller --device cpu --quick            every line of it, with no meaning
 
 The CMU dictionary, which is bundled; words and phones wrong, in percent, on its development and test set. As many are trained for each direction, several
 at a time; after --seconds they are told to save and stop, and the same call goes on with them. Each is a command of `manyheads`; all of them are in the file.
+What has learnt is kept with 8-bit weights, in kept/ beside the runs, and measured as it was kept: on another machine, too.
 """
 
 import argparse
+import gzip
 import json
 import shlex
 import sys
@@ -19,12 +22,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.jobs import Job, work
+from benchmarks.kept import keep, summary_of
 from benchmarks.quality import Case, tsv
 from benchmarks.setting import setting, write_json
 from benchmarks.time_to_quality import manyheads, spent
 from manyheads.machine import choose_device
 
-FORTH, BACK = "forth", "back"
+FORTH, BACK, SPELLER = "forth", "back", "speller"
 PARTS = ("dev", "test")
 QUICK = ("train.steps=4", "train.tokens=400", "train.validate_lines=4", "model.width=16", "model.layers=1")
 
@@ -40,33 +44,21 @@ class System:
 
 def main() -> None:
     options = parse()
-    case = tsv("cmudict", options.recipe)
-    names = [f"{way}{n}" for n in range(1, options.each + 1) for way in (FORTH, BACK)]
-    jobs = [Job(name, to_train(name, case, options)) for name in names]
-    done = {name for name in names if (options.runs / name / "summary.json").exists()}
-    became = work(jobs, options.runs / "logs", seconds=options.seconds, most=options.most, done=done)
-    if any(what != "done" for what in became.values()):
-        sys.exit(", ".join(f"{name}: {what}" for name, what in became.items()))
-    systems = list(systems_of(options.each))
-    trained, rows = [job.command for job in jobs], []
-    with ThreadPoolExecutor(options.most) as threads:
-        for row in threads.map(partial(measure, case=case, options=options), systems):
-            rows.append(row)
-            show([row], head=len(rows) == 1)
-            keep(rows, trained, options)  # what is measured is kept, whatever becomes of the rest
-
-
-def keep(rows: Sequence[dict[str, Any]], trained: Sequence[str], options: argparse.Namespace) -> None:
-    if options.json:
-        head = {**setting(choose_device(options.device)), "beam": options.beam, "trained": trained}
-        write_json(options.json, {**head, "rows": rows})
+    jobs = list(jobs_of(options))
+    if "learn" in options.steps:
+        learn(jobs, options)
+    if "measure" in options.steps:
+        measure_all([job.command for job in jobs], options)
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("steps", nargs="+", choices=["learn", "measure"])
     parser.add_argument("--each", type=int, default=3, help="models for each direction")
+    parser.add_argument("--speller", action="store_true", help="and one from phones to letters")
     parser.add_argument("--recipe", default="pronounce")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--speller-set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--beam", type=int, default=6)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="until all are told to stop")
     parser.add_argument("--most", type=int, default=3, help="that run at the same time")
@@ -80,11 +72,52 @@ def parse() -> argparse.Namespace:
     return options
 
 
+# ── who learns what ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def learn(jobs: Sequence[Job], options: argparse.Namespace) -> None:
+    done = {job.name for job in jobs if kept(job.name, options).exists()}
+    became = work(jobs, options.runs / "logs", seconds=options.seconds, most=options.most, done=done)
+    if any(what != "done" for what in became.values()):
+        sys.exit(", ".join(f"{name}: {what}" for name, what in became.items()))
+
+
+def jobs_of(options: argparse.Namespace) -> Iterator[Job]:
+    case = tsv("cmudict", options.recipe)
+    names = [f"{way}{n}" for n in range(1, options.each + 1) for way in (FORTH, BACK)]
+    for name in (*names, *([SPELLER] if options.speller else [])):
+        words = to_spell(case, options) if name == SPELLER else to_train(name, case, options)
+        yield Job(name, words, ready=partial(keep, options.runs / name, kept(name, options)))
+
+
+def kept(name: str, options: argparse.Namespace) -> Path:
+    return options.runs / "kept" / name
+
+
 def to_train(name: str, case: Case, options: argparse.Namespace) -> list[str]:
     backwards = ["data.backwards=true"] if name.startswith(BACK) else []
     seed = name.removeprefix(FORTH).removeprefix(BACK)
-    changes = [f"train.seed={seed}", "train.validate_every=100000", *backwards, *options.set]
-    settings = [word for change in changes for word in ("--set", change)]
+    return training(name, case, [f"train.seed={seed}", *backwards, *options.set], options)
+
+
+def to_spell(case: Case, options: argparse.Namespace) -> list[str]:
+    """The same pairs, the other way round."""
+    files = {part: str(turned(getattr(case, part)[0], options.runs / f"spell-{part}.tsv")) for part in ("train", "dev")}
+    case = Case(case.recipe, [files["train"]], [files["dev"]], [])
+    sides = ("data.tokenizer=symbols", "data.target_tokenizer=characters")
+    return training(SPELLER, case, [*sides, *options.set, *options.speller_set], options)
+
+
+def turned(pairs: str, place: Path) -> Path:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(pairs, "rt", encoding="utf-8", newline="\n") as file:
+        rows = [line.rstrip("\n").split("\t") for line in file]
+    place.write_text("".join(f"{target}\t{source}\n" for source, target in rows), encoding="utf-8")
+    return place
+
+
+def training(name: str, case: Case, changes: Sequence[str], options: argparse.Namespace) -> list[str]:
+    settings = [word for change in ("train.validate_every=100000", *changes) for word in ("--set", change)]
     files = ["--train", *case.train, "--dev", *case.dev, "--out", str(options.runs / name)]
     return ["train", options.recipe, *files, "--resume", "--device", options.device, *settings]
 
@@ -103,11 +136,26 @@ def systems_of(each: int) -> Iterator[System]:
         yield System(f"{n} each way", forth[:n], back[:n])
 
 
+def measure_all(trained: Sequence[str], options: argparse.Namespace) -> None:
+    case, rows = tsv("cmudict", options.recipe), []
+    with ThreadPoolExecutor(options.most) as threads:
+        for row in threads.map(partial(measure, case=case, options=options), systems_of(options.each)):
+            rows.append(row)
+            show([row], head=len(rows) == 1)
+            write(rows, trained, options)  # what is measured is kept, whatever becomes of the rest
+
+
+def write(rows: Sequence[dict[str, Any]], trained: Sequence[str], options: argparse.Namespace) -> None:
+    if options.json:
+        head = {**setting(choose_device(options.device)), "beam": options.beam, "trained": trained}
+        write_json(options.json, {**head, "rows": rows})
+
+
 def measure(system: System, case: Case, options: argparse.Namespace) -> dict[str, Any]:
     commands = {part: to_evaluate(system, getattr(case, part), options) for part in PARTS}
     found = {part: json.loads(manyheads(words)) for part, words in commands.items()}
     rates = {part: {key: one[key] for key in ("wer", "per", "lines", "seconds")} for part, one in found.items()}
-    trained = [json.loads((options.runs / name / "summary.json").read_text()) for name in all_of(system)]
+    trained = [json.loads(summary_of(kept(name, options)).read_text()) for name in all_of(system)]
     told = {part: shlex.join(["manyheads", *words]) for part, words in commands.items()}
     return {"system": system.name, "training": spent(trained), **rates, "commands": told}
 
@@ -117,9 +165,9 @@ def all_of(system: System) -> Sequence[str]:
 
 
 def to_evaluate(system: System, data: Sequence[str], options: argparse.Namespace) -> list[str]:
-    first, *others = (str(options.runs / name) for name in system.writers)
+    first, *others = (str(kept(name, options)) for name in system.writers)
     together = ["--with", *others] if others else []
-    judged = ["--judge", *(str(options.runs / name) for name in system.judges)] if system.judges else []
+    judged = ["--judge", *(str(kept(name, options)) for name in system.judges)] if system.judges else []
     how = ["--beam", str(options.beam), "--json", "--device", options.device]
     return ["evaluate", first, *together, *judged, "--data", *few(data, options), *how]
 

@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.jobs import Job, work
+from benchmarks.kept import keep
 from benchmarks.quality import Case, multi30k, tsv
 
 NAMES = {"multi30k": "Multi30k en→de", "tatoeba": "Tatoeba de→en"}
@@ -151,14 +152,16 @@ def jobs_of(place: Place, options: argparse.Namespace) -> Iterator[Job]:
     """The teacher first, and who waits for it before who does not: theirs is the longest way."""
     if place.corpus == "tatoeba":
         keep_bundled(place)
-    yield Job(named(place, TEACHER), teach(place, options), ready=partial(keep, place, TEACHER))
+    yield Job(named(place, TEACHER), teach(place, options), ready=partial(keep, place.run(TEACHER), place.teacher))
     students = [name for name in options.only if STUDENTS[name].distilled or STUDENTS[name].begins]
     if any(STUDENTS[name].distilled for name in students):
         yield Job(named(place, "distil"), distil(place, options), (named(place, TEACHER),))
     for name in (*students, *(name for name in options.only if name not in students)):
         needs = [TEACHER] * STUDENTS[name].begins + ["distil"] * STUDENTS[name].distilled
         after = tuple(named(place, one) for one in needs)
-        yield Job(named(place, name), study(name, place, options), after, partial(keep, place, name))
+        yield Job(
+            named(place, name), study(name, place, options), after, partial(keep, place.run(name), place.kept(name))
+        )
 
 
 def named(place: Place, name: str) -> str:
@@ -208,13 +211,6 @@ def measure(place: Place, options: argparse.Namespace) -> list[str]:
 
 
 # ── what is kept ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def keep(place: Place, name: str) -> None:
-    from manyheads.decoding.loading import load_translator
-
-    place.kept(name).parent.mkdir(parents=True, exist_ok=True)
-    load_translator(str(place.run(name)), "cpu", "fp32").save(place.kept(name), "int8")
 
 
 def keep_bundled(place: Place) -> None:

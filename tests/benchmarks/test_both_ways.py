@@ -14,14 +14,42 @@ CASE = Case("pronounce", ["train.tsv"], ["dev.tsv"], ["test.tsv"])
 
 @pytest.fixture
 def options(tmp_path):
-    return Namespace(runs=tmp_path, recipe="pronounce", set=["train.epochs=3"], beam=6, device="cpu", quick=False)
+    return Namespace(
+        runs=tmp_path, recipe="pronounce", set=["train.epochs=3"], speller_set=["model.layers=2"], beam=6, device="cpu", quick=False,
+        each=1, speller=True,
+    )  # fmt: skip
 
 
 def test_directions_differ_in_nothing_else(options):
     forth, back = (" ".join(both_ways.to_train(name, CASE, options)) for name in ("forth2", "back2"))
-    assert f"--out {options.runs}/forth2 --resume --device cpu --set train.seed=2 " in forth
+    assert (
+        f"--out {options.runs}/forth2 --resume --device cpu --set train.validate_every=100000 --set train.seed=2 "
+        in forth
+    )
     assert forth.endswith("--set train.epochs=3")
     assert back.replace("back2", "forth2").replace(" --set data.backwards=true", "") == forth
+
+
+def test_the_speller_learns_the_same_pairs_turned_round(options):
+    *pronouncers, speller = both_ways.jobs_of(options)
+    assert [job.name for job in pronouncers] == ["forth1", "back1"]
+    words = " ".join(speller.words)
+    assert words.startswith(
+        f"train pronounce --train {options.runs}/spell-train.tsv --dev {options.runs}/spell-dev.tsv "
+    )
+    assert words.endswith("--set data.target_tokenizer=characters --set train.epochs=3 --set model.layers=2")
+    first, *_ = (options.runs / "spell-dev.tsv").read_text().splitlines()
+    assert first == "AA R D EH M AH\tAARDEMA"
+
+
+def test_what_is_kept_is_not_learnt_again(options, monkeypatch):
+    (options.runs / "kept" / "forth1").mkdir(parents=True)
+    asked = {}
+    monkeypatch.setattr(both_ways, "work", lambda jobs, logs, **how: asked.update(how) or {"back1": "stopped"})
+    options.seconds, options.most = 3.0, 2
+    with pytest.raises(SystemExit, match="back1: stopped"):
+        both_ways.learn(list(both_ways.jobs_of(options)), options)
+    assert asked == {"seconds": 3.0, "most": 2, "done": {"forth1"}}
 
 
 def test_as_many_judge_as_write():
@@ -42,11 +70,11 @@ def test_a_row_has_its_commands_and_what_all_its_models_took(options, monkeypatc
 
     monkeypatch.setattr(both_ways, "manyheads", manyheads)
     for name in ("forth1", "forth2", "back1", "back2"):
-        (options.runs / name).mkdir()
-        (options.runs / name / "summary.json").write_text(json.dumps({"seconds": 10.5, "compile_seconds": 2}))
+        (options.runs / "kept" / name).mkdir(parents=True)
+        (options.runs / "kept" / f"{name}.summary.json").write_text(json.dumps({"seconds": 10.5, "compile_seconds": 2}))
     (*_, both) = both_ways.systems_of(2)
     row = both_ways.measure(both, CASE, options)
-    runs = Path(options.runs)
+    runs = Path(options.runs) / "kept"
     assert asked[1] == [
         "evaluate", f"{runs}/forth1", "--with", f"{runs}/forth2", "--judge", f"{runs}/back1", f"{runs}/back2",
         "--data", "test.tsv", "--beam", "6", "--json", "--device", "cpu",

@@ -4,8 +4,9 @@ import argparse
 from pathlib import Path
 
 import pytest
+from benchmarks.kept import keep, summary_of
 from benchmarks.quality import Case
-from benchmarks.students import STUDENTS, TEACHER, Place, distil, jobs_of, keep, measure, study, teach
+from benchmarks.students import STUDENTS, TEACHER, Place, distil, jobs_of, measure, study, teach
 
 from manyheads import Translator
 from manyheads.modelfolder import save_model
@@ -62,7 +63,9 @@ def test_of_tatoeba_the_teacher_is_bundled(tmp_path, options):
 def test_what_is_kept_is_measured(place, options):
     de_en = Translator.load("de-en", "cpu")
     save_model(place.run(TEACHER), de_en.model, de_en.vocabulary, de_en.recipe)
-    keep(place, TEACHER)
+    (place.run(TEACHER) / "summary.json").write_text('{"seconds": 3.5}')
+    keep(place.run(TEACHER), place.teacher)
+    assert summary_of(place.teacher).read_text() == '{"seconds": 3.5}'
     assert size(place.kept(TEACHER)) < size(place.run(TEACHER)) / 3  # 8 bits
     place.kept("graph").mkdir(parents=True)
     words = measure(place, options)
