@@ -1,8 +1,8 @@
-"""Pronouncers that write forwards, pronouncers that write backwards, and a speller: alone, as an ensemble, and with each other's opinion.
+"""Pronouncers that write forwards and pronouncers that write backwards: alone, as an ensemble, and with each other's opinion.
 
-    python -m benchmarks.both_ways learn   --each 3 --speller
-    python -m benchmarks.both_ways measure --each 3 --speller --json benchmarks/results/both_ways_cmudict.json
-    python -m benchmarks.both_ways learn measure --each 2 --speller --device cpu --quick            every line of it, with no meaning
+    python -m benchmarks.both_ways learn   --each 3
+    python -m benchmarks.both_ways measure --each 3 --json benchmarks/results/both_ways_cmudict.json
+    python -m benchmarks.both_ways learn measure --each 2 --device cpu --quick            every line of it, with no meaning
 
 The CMU dictionary, which is bundled; words and phones wrong, in percent, on its development and test set. As many are trained for each direction, several
 at a time; after --seconds they are told to save and stop, and the same call goes on with them. Each is a command of `manyheads`; all of them are in the file.
@@ -10,7 +10,6 @@ What has learnt is kept with 8-bit weights, in kept/ beside the runs, and measur
 """
 
 import argparse
-import gzip
 import json
 import shlex
 import sys
@@ -28,7 +27,7 @@ from benchmarks.setting import setting, write_json
 from benchmarks.time_to_quality import manyheads, spent
 from manyheads.machine import choose_device
 
-FORTH, BACK, SPELLER = "forth", "back", "speller"
+FORTH, BACK = "forth", "back"
 PARTS = ("dev", "test")
 QUICK = ("train.steps=4", "train.tokens=400", "train.validate_lines=4", "model.width=16", "model.layers=1")
 
@@ -55,14 +54,13 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("steps", nargs="+", choices=["learn", "measure"])
     parser.add_argument("--each", type=int, default=3, help="models for each direction")
-    parser.add_argument("--speller", action="store_true", help="and one from phones to letters")
     parser.add_argument("--recipe", default="pronounce")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--speller-set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--beam", type=int, default=6)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="until all are told to stop")
     parser.add_argument("--most", type=int, default=3, help="that run at the same time")
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--precision", default="fp32", help="that is measured in")
     parser.add_argument("--runs", type=Path, default=Path("runs/both_ways"))
     parser.add_argument("--json", type=Path)
     parser.add_argument("--quick", action="store_true", help="four steps of a tiny model, a few words")
@@ -85,9 +83,8 @@ def learn(jobs: Sequence[Job], options: argparse.Namespace) -> None:
 def jobs_of(options: argparse.Namespace) -> Iterator[Job]:
     case = tsv("cmudict", options.recipe)
     names = [f"{way}{n}" for n in range(1, options.each + 1) for way in (FORTH, BACK)]
-    for name in (*names, *([SPELLER] if options.speller else [])):
-        words = to_spell(case, options) if name == SPELLER else to_train(name, case, options)
-        yield Job(name, words, ready=partial(keep, options.runs / name, kept(name, options)))
+    for name in names:
+        yield Job(name, to_train(name, case, options), ready=partial(keep, options.runs / name, kept(name, options)))
 
 
 def kept(name: str, options: argparse.Namespace) -> Path:
@@ -97,27 +94,8 @@ def kept(name: str, options: argparse.Namespace) -> Path:
 def to_train(name: str, case: Case, options: argparse.Namespace) -> list[str]:
     backwards = ["data.backwards=true"] if name.startswith(BACK) else []
     seed = name.removeprefix(FORTH).removeprefix(BACK)
-    return training(name, case, [f"train.seed={seed}", *backwards, *options.set], options)
-
-
-def to_spell(case: Case, options: argparse.Namespace) -> list[str]:
-    """The same pairs, the other way round."""
-    files = {part: str(turned(getattr(case, part)[0], options.runs / f"spell-{part}.tsv")) for part in ("train", "dev")}
-    case = Case(case.recipe, [files["train"]], [files["dev"]], [])
-    sides = ("data.tokenizer=symbols", "data.target_tokenizer=characters")
-    return training(SPELLER, case, [*sides, *options.set, *options.speller_set], options)
-
-
-def turned(pairs: str, place: Path) -> Path:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with gzip.open(pairs, "rt", encoding="utf-8", newline="\n") as file:
-        rows = [line.rstrip("\n").split("\t") for line in file]
-    place.write_text("".join(f"{target}\t{source}\n" for source, target in rows), encoding="utf-8")
-    return place
-
-
-def training(name: str, case: Case, changes: Sequence[str], options: argparse.Namespace) -> list[str]:
-    settings = [word for change in ("train.validate_every=100000", *changes) for word in ("--set", change)]
+    changes = ["train.validate_every=100000", f"train.seed={seed}", *backwards, *options.set]
+    settings = [word for change in changes for word in ("--set", change)]
     files = ["--train", *case.train, "--dev", *case.dev, "--out", str(options.runs / name)]
     return ["train", options.recipe, *files, "--resume", "--device", options.device, *settings]
 
@@ -168,7 +146,7 @@ def to_evaluate(system: System, data: Sequence[str], options: argparse.Namespace
     first, *others = (str(kept(name, options)) for name in system.writers)
     together = ["--with", *others] if others else []
     judged = ["--judge", *(str(kept(name, options)) for name in system.judges)] if system.judges else []
-    how = ["--beam", str(options.beam), "--json", "--device", options.device]
+    how = ["--beam", str(options.beam), "--json", "--device", options.device, "--precision", options.precision]
     return ["evaluate", first, *together, *judged, "--data", *few(data, options), *how]
 
 

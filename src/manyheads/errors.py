@@ -17,7 +17,7 @@ from typing import TypeVar
 
 __all__ = [
     "InputError", "ManyheadsError", "OptionError", "SaveError", "TensorError", "TrainingError",
-    "brief", "choose", "did_you_mean", "nearest", "not_written",
+    "brief", "choose", "did_you_mean", "how_many", "nearest", "not_written",
 ]  # fmt: skip
 
 Choice = TypeVar("Choice")
@@ -76,6 +76,11 @@ def brief(value: object) -> str:
     except (ValueError, RecursionError):  # a number of thousands of digits, tables in tables in tables
         shown = f"a {type(value).__name__} too large to show"
     return shown if len(shown) <= 80 else f"{shown[:79]}…"
+
+
+def how_many(count: int, what: str) -> str:
+    """ "1 pair", "2,000 pairs": `what` is one of them."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def did_you_mean(given: str, known: Collection[str]) -> str:

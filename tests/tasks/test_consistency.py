@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from manyheads import OptionError, Transformer, TransformerConfig, load_recipe
 from manyheads.recipe import TrainConfig
 from manyheads.tasks import consistency
-from manyheads.tasks.consistency import choose_loss, cut_words, draw_kept
+from manyheads.tasks.consistency import choose_loss, cut_words, draw_uncut
 from manyheads.tasks.losses import divergence, log_probabilities, smoothed_loss
 from manyheads.tasks.pairs import PairBatch
 
@@ -69,7 +69,7 @@ def test_simcut_is_its_formula(tie):
     """A cut word is one whose vector is zeros, at the same place."""
     model, (source, target, labels) = build(tie), draw_batch()
     torch.manual_seed(9)
-    kept = [draw_kept(ids, 0.3)[len(ids) :] for ids in (source, target)]
+    kept = [draw_uncut(ids, 0.3)[len(ids) :] for ids in (source, target)]
     assert not kept[0].all()
     assert not kept[1].all()
     with torch.no_grad():
@@ -159,7 +159,7 @@ def test_parts_of_a_batch_make_the_same_gradient(name, monkeypatch):
         kept = (ids * 7 + torch.arange(ids.shape[1])) % 5 != 0
         return torch.cat([torch.ones_like(kept), kept])
 
-    monkeypatch.setattr(consistency, "draw_kept", same_cuts)
+    monkeypatch.setattr(consistency, "draw_uncut", same_cuts)
     batch, loss, gradients = PairBatch(*draw_batch(rows=64)), choose_loss(CONSISTENT[name]), []
     for parts in (1, 4):
         torch.manual_seed(0)
@@ -217,7 +217,7 @@ def test_nothing_stays_cut():
 
 def test_a_share_of_the_twin_is_cut():
     torch.manual_seed(0)
-    kept = draw_kept(torch.ones(100, 100, dtype=torch.long), 0.05)
+    kept = draw_uncut(torch.ones(100, 100, dtype=torch.long), 0.05)
     assert kept[:100].all()
     assert 0.04 < 1 - kept[100:].double().mean() < 0.06
 

@@ -9,6 +9,7 @@ from cyclopts import App, Parameter
 
 from manyheads.cli.options import Beam, Device, Files, Json, LengthPenalty, Model, Others, Precision, Whole, say
 from manyheads.cli.output import check_folder
+from manyheads.errors import how_many
 
 __all__ = ["app", "check", "clean", "distill"]
 
@@ -193,7 +194,7 @@ def distill(
             print(f"stopped; what is ready is in {out}.part, and --resume goes on with it", file=sys.stderr)  # noqa: T201
         raise
     before = f", {found.before:,} of them before it was stopped" if found.before else ""
-    print(f"{out}: {found.pairs:,} pairs{before}", file=sys.stderr)  # noqa: T201
+    print(f"{out}: {how_many(found.pairs, 'pair')}{before}", file=sys.stderr)  # noqa: T201
     for sentence in found.counts.sentences():
         print(sentence, file=sys.stderr)  # noqa: T201
     for reason, why in KEPT.items():

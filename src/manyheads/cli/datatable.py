@@ -10,14 +10,15 @@ from manyheads.checking.clean import Cleaned
 from manyheads.checking.findings import FINDINGS, UNUSABLE
 from manyheads.checking.report import Example, Lengths, Report
 from manyheads.cli.options import Out
+from manyheads.errors import how_many
 
 __all__ = ["cleaned_lines", "print_report"]
 
 
 def print_report(files: Sequence[str], report: Report) -> None:
     out = Out()
-    rows = "" if report.rows == report.pairs else f" in {report.rows:,} rows"
-    out.print(f"[bold]{escape(' '.join(files))}[/]: {report.pairs:,} pairs{rows}\n", soft_wrap=True)
+    rows = "" if report.rows == report.pairs else f" in {how_many(report.rows, 'row')}"
+    out.print(f"[bold]{escape(' '.join(files))}[/]: {how_many(report.pairs, 'pair')}{rows}\n", soft_wrap=True)
     if report.pairs:
         out.print(length_table(report))
         out.print(f"(pieces: {escape(report.pieces)})\n", soft_wrap=True)

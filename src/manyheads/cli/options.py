@@ -8,6 +8,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter, Token
 from rich.console import Console
 
+from manyheads.errors import how_many
+
 __all__ = [
     "NOT_FINITE",
     "AlignHead",
@@ -144,4 +146,4 @@ def load_models(model: str, others: tuple[str, ...], judges: tuple[str, ...], de
 def say(count: int, what: str) -> None:
     """Lines that something was the matter with, on stderr, if there are any."""
     if count:
-        print(f"{count:,} {'line' if count == 1 else 'lines'} {what}", file=sys.stderr)  # noqa: T201
+        print(f"{how_many(count, 'line')} {what}", file=sys.stderr)  # noqa: T201

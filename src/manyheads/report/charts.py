@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
+from manyheads.errors import how_many
 from manyheads.report.markup import note, shown, shown_number
 
 __all__ = ["Curve", "draw_chart", "round_ticks", "thin"]
@@ -44,7 +45,7 @@ def draw_chart(title: str, curves: Sequence[Curve], *, from_zero: bool = False, 
     """A figure of all curves on the same axes; nothing if there is nothing to draw. `best` is a step to mark."""
     lost = sum(curve.lost for curve in curves)
     curves = [curve for curve in curves if curve.points][:COLOURS]
-    said = note(f"Left out: {lost} {'value' if lost == 1 else 'values'} without a finite number.") if lost else ""
+    said = note(f"Left out: {how_many(lost, 'value')} without a finite number.") if lost else ""
     if not curves:
         return f"<figure><figcaption><b>{shown(title)}</b></figcaption>{said}</figure>" if said else ""
     x, y = scales(curves, from_zero)

@@ -139,7 +139,7 @@ class Task(EncoderTask):
 
     @classmethod
     def describe(cls, data: Parallel, vocabulary: Vocabulary, recipe: Recipe, say: Say) -> None:
-        describe_sets(data, "texts", f"{int(data.sources.lengths.sum()):,} pieces", say)
+        describe_sets(data, "text", f"{int(data.sources.lengths.sum()):,} pieces", say)
         say(f"vocabulary: {vocabulary.source.size:,} pieces; labels: {counted(data, vocabulary.labels)}")
 
     def loss(self, model: nn.Module, batch: LabelledBatch) -> Float[Tensor, ""]:

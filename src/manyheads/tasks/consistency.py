@@ -132,7 +132,7 @@ def predict_cut(
 ) -> Float[Tensor, "twice *rest last"]:
     """Of two passes, the second over pairs in which words were cut out."""
     source, target = pairs.inputs[:2]
-    with cut_words(model, draw_kept(source, cut), draw_kept(target, cut)):
+    with cut_words(model, draw_uncut(source, cut), draw_uncut(target, cut)):
         return predict_twice(model, pairs, read)
 
 
@@ -165,7 +165,7 @@ def judge_rdrop(
 # ── cutting ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def draw_kept(ids: Int[Tensor, "n *rest"], cut: float) -> Bool[Tensor, "2*n *rest"]:
+def draw_uncut(ids: Int[Tensor, "n *rest"], cut: float) -> Bool[Tensor, "2*n *rest"]:
     """For a batch and its twin: which words stay. All of the first, all but a random share of the second."""
     kept = torch.rand(ids.shape, device=ids.device) >= cut
     return torch.cat([torch.ones_like(kept), kept])

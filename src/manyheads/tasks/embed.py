@@ -81,7 +81,7 @@ class Task(EncoderTask):
     @classmethod
     def describe(cls, data: Parallel, vocabulary: Vocabulary, recipe: Recipe, say: Say) -> None:
         pieces = int(data.sources.lengths.sum()) + int(data.targets.lengths.sum())
-        describe_sets(data, "pairs", f"{pieces:,} pieces", say)
+        describe_sets(data, "pair", f"{pieces:,} pieces", say)
         say(f"vocabulary: {vocabulary.source.size:,} pieces")
 
     def loss(self, model: nn.Module, batch: SimilarityBatch) -> Float[Tensor, ""]:

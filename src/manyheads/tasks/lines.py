@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from torch import nn
 
+from manyheads.errors import how_many
 from manyheads.inspection.moments import Pair as PairIds
 from manyheads.modelfolder import RECIPE, TOKENIZER
 from manyheads.recipe import Recipe
@@ -265,17 +266,17 @@ class TextTask(LineTask):
 
     @classmethod
     def describe(cls, data: Parallel, vocabulary: Vocabulary, recipe: Recipe, say: Say) -> None:
-        describe_sets(data, "texts", f"{int(data.sources.lengths.sum()):,} pieces", say)
+        describe_sets(data, "text", f"{int(data.sources.lengths.sum()):,} pieces", say)
         say(f"vocabulary: {vocabulary.source.size:,} pieces")
 
 
 def describe_sets(data: Parallel, what: str, pieces: str, say: Say, of_dev: str = "") -> None:
-    """The training set and the development set. `what` a line is called, how many `pieces` they are, and what else is to be said `of_dev`."""
-    mixed = [f"{name}: {lines:,} {what} × {weight:g}" for name, lines, weight in data.corpora]
+    """The training set and the development set. `what` one line is called, how many `pieces` they are, and what else is to be said `of_dev`."""
+    mixed = [f"{name}: {how_many(lines, what)} × {weight:g}" for name, lines, weight in data.corpora]
     parts = (mixed if len(mixed) > 1 else []) + data.train_counts.sentences()
-    say(f"train: {len(data.sources):,} {what}, {pieces}" + listed(parts))
+    say(f"train: {how_many(len(data.sources), what)}, {pieces}" + listed(parts))
     held_out = ", held out of the training set" if data.held_out else ""
-    say(f"dev: {len(data.dev):,} {what}{held_out}{of_dev}" + listed(data.dev_counts.sentences()))
+    say(f"dev: {how_many(len(data.dev), what)}{held_out}{of_dev}" + listed(data.dev_counts.sentences()))
 
 
 def at_least_one(count: int) -> int:

@@ -81,7 +81,7 @@ class Task(LineTask):
     def describe(cls, data: Parallel, vocabulary: Vocabulary, recipe: Recipe, say: Say) -> None:
         translated = recipe.train.validate_lines
         some = f", {translated:,} of them translated at each validation" if translated < len(data.dev) else ""
-        describe_sets(data, "pairs", f"{int(data.targets.lengths.sum()):,} target pieces", say, some)
+        describe_sets(data, "pair", f"{int(data.targets.lengths.sum()):,} target pieces", say, some)
         source, target = vocabulary.sizes
         sizes = (
             f"{source:,} pieces for both sides"

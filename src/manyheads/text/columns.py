@@ -5,7 +5,7 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any
 
-from manyheads.errors import InputError
+from manyheads.errors import InputError, how_many
 from manyheads.text.lines import MAX_LINE, read_lines
 from manyheads.text.rows import ReadOptions, Row, bad_row, decode, read_line_rows
 
@@ -28,8 +28,7 @@ def parse_columns(path: str, number: int, text: str) -> Row:
 def wrong_columns(path: str, number: int, columns: Sequence[str]) -> InputError:
     count = len(columns)
     return InputError(
-        f"a line of a TSV file must be source TAB target, got {path}, line {number}: {count} "
-        + ("column" if count == 1 else "columns"),
+        f"a line of a TSV file must be source TAB target, got {path}, line {number}: {how_many(count, 'column')}",
         hint=f"the first two columns alone: cut -f 1,2 {path} > two-columns.tsv"
         if count > 1
         else "columns are separated by tabs; a program that has made a table with commas can save it with tabs, too"

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from manyheads.errors import OptionError, TrainingError, choose
+from manyheads.errors import OptionError, TrainingError, choose, how_many
 from manyheads.machine import Machine, choose_machine
 from manyheads.recipe import TASKS, Recipe, change_recipe, load_recipe
 from manyheads.team import Team, gathered
@@ -159,7 +159,7 @@ def choose_recipe(
         return change_recipe(run.recipe().as_tables(), changes, str(run.root)), None, ""
     if recipe is None:
         recipe, pairs = recipe_for(train)
-        return load_recipe(recipe, changes), None, f"recipe: {recipe}, for some {pairs:,} pairs"
+        return load_recipe(recipe, changes), None, f"recipe: {recipe}, for some {how_many(pairs, 'pair')}"
     if is_finetuning(recipe) and not run:
         raise OptionError(
             f"the recipe {recipe} is for a model that is trained further, got none", hint="--from MODEL says which one"

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from manyheads.errors import OptionError
+from manyheads.errors import OptionError, how_many
 from manyheads.tasks.task import changed_data
 from manyheads.training.checkpoints import Checkpoints
 from manyheads.training.loop import warmup_of
@@ -121,7 +121,7 @@ def introduce(session: Session) -> None:
     where = f"{machine} in each of {session.team.size} processes" if session.team.size > 1 else str(machine)
     warmup = warmup_of(config, steps)
     session.show.say(
-        f"model: {parameters:,} parameters{frozen}, {steps:,} steps ({steps / batches:.1f} epochs) on {where}"
+        f"model: {parameters:,} parameters{frozen}, {how_many(steps, 'step')} ({steps / batches:.1f} epochs) on {where}"
     )
     if config.teachers:
         session.show.say(f"teachers: {len(config.teachers)}, {config.taught:.0%} of what is learnt is theirs")
