@@ -74,7 +74,7 @@ def measure(recipe: str, alpha: float, precision: str, options: argparse.Namespa
 
 def our_step(recipe: Recipe, precision: str, tokens: int) -> Step:
     torch.manual_seed(0)
-    model, loss = Transformer(recipe.transformer, WORDS).train(), choose_loss(recipe.train)
+    model, loss = Transformer(recipe.transformer, WORDS).train(), choose_loss(recipe.train).fused()
     batch = PairBatch(*draw(tokens), count=tokens)
     return partial(step, lambda: loss(model, batch), optimizer_of(model), precision, tokens)
 

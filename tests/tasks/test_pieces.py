@@ -62,6 +62,79 @@ def test_pieces_are_judged_as_the_whole(kind, taught, rows, length, tokens, seed
             torch.testing.assert_close(loss.judged(logits, batch), wanted)
 
 
+def judged_from(loss, states, table, bias, batch, share):
+    given = [None if one is None else one.clone().requires_grad_() for one in (states, table, bias)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "PIECE", share // 2)
+        patch.setattr(pieces, "SHARE", share)
+        with torch.no_grad():
+            seen = loss.judged_from(*given[:2], batch, given[2])
+        found = loss.judged_from(given[0] * 1, given[1], batch, given[2])
+        (found / 3).backward()
+    torch.testing.assert_close(seen, found)
+    return [found.detach(), *(one.grad for one in given if one is not None)]
+
+
+@given(
+    kind=st.sampled_from(sorted(LOSSES)), taught=st.booleans(), rows=st.integers(1, 5), length=st.integers(1, 6), share=st.integers(2, 99),
+    seed=st.integers(0, 99), packed=st.booleans(), biased=st.booleans(),
+)  # fmt: skip
+def test_from_states_on_shares_are_judged_as_the_whole(kind, taught, rows, length, share, seed, packed, biased):
+    """The loss, and its gradients by the states, by the table that makes logits of them, and by the bias."""
+    torch.manual_seed(seed)
+    loss = choose_loss(load_recipe("tiny", LOSSES[kind]).train)
+    labels = torch.randint(WORDS, (rows, length))
+    if taught:
+        aim = torch.randn(rows, length, WORDS, dtype=torch.float64).softmax(-1)
+        loss = type(loss)(loss.predict, loss.judge, loss.terms, loss.smoothing, Said([], 0.5, aim))
+    passes = 2 if kind in ("simcut", "rdrop") else 1
+    states = torch.randn(passes * rows, length, 3, dtype=torch.float64)
+    table, bias = torch.randn(WORDS, 3, dtype=torch.float64), torch.randn(WORDS, dtype=torch.float64)
+    if packed:
+        labels, states = labels.flatten(), states.flatten(0, 1)
+    batch, known = PairBatch(labels, labels, labels), bias if biased else None
+    wanted = judged_from(loss, states, table, known, batch, 10**9)
+    for found, one in zip(judged_from(loss, states, table, known, batch, share), wanted, strict=True):
+        torch.testing.assert_close(found, one)
+
+
+def test_a_table_that_does_not_learn_has_no_gradient():
+    loss, labels = choose_loss(load_recipe("tiny", {}).train), torch.randint(1, WORDS, (4, 9))
+    states, table = torch.randn(4, 9, 3, requires_grad=True), torch.randn(WORDS, 3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "PIECE", 1)
+        loss.judged_from(states, table, PairBatch(labels, labels, labels)).backward()
+    assert states.grad.abs().sum() > 0
+    assert table.grad is None
+
+
+@pytest.mark.parametrize("rdrop", [0.0, 5.0])
+def test_of_logits_only_a_share_is_ever_there(rdrop, monkeypatch):
+    """Shares are products of their own, under autocast in its precision; what is added up is as precise as the weights."""
+    monkeypatch.setattr(pieces, "PIECE", 10 * WORDS)
+    monkeypatch.setattr(pieces, "SHARE", 20 * WORDS)
+    made, linear = [], torch.nn.functional.linear
+
+    def counted(*given):
+        made.append(linear(*given))
+        return made[-1]
+
+    monkeypatch.setattr(torch.nn.functional, "linear", counted)
+    loss, labels = choose_loss(load_recipe("tiny", {"train.rdrop": rdrop}).train), torch.randint(1, WORDS, (8, 9))
+    states = torch.randn((16 if rdrop else 8), 9, 32, requires_grad=True)
+    table = torch.randn(WORDS, 32, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss.judged_from(states, table, PairBatch(labels, labels, labels)).backward()
+    assert {one.dtype for one in made} == {torch.bfloat16}
+    assert max(one.numel() for one in made) == 20 * WORDS
+    assert sum(one.numel() for one in made) == states[..., 0].numel() * WORDS
+    gradient = table.grad.clone()
+    assert gradient.dtype == torch.float32
+    monkeypatch.undo()
+    wanted = torch.autograd.grad(loss.judged_from(states, table, PairBatch(labels, labels, labels)), table)[0]
+    assert (gradient - wanted).norm() < 0.02 * wanted.norm()
+
+
 def test_what_is_held_at_a_time_is_bounded(monkeypatch):
     monkeypatch.setattr(pieces, "PIECE", 2 * 3 * WORDS)
     seen = []

@@ -30,7 +30,7 @@ from manyheads.nn.vocabulary_loss import Terms, vocabulary_loss, vocabulary_loss
 from manyheads.recipe import TrainConfig
 from manyheads.tasks.losses import divergence, divergence_both_ways, log_probabilities
 from manyheads.tasks.pairs import Pairs
-from manyheads.tasks.pieces import in_pieces
+from manyheads.tasks.pieces import from_states, in_pieces
 from manyheads.tasks.teachers import ALONE, Alone, Cost, Judge, States, Teachers
 from manyheads.text.tokenizer import PADDING
 
@@ -64,13 +64,23 @@ class PairLoss:
     def judged(self, logits: Float[Tensor, "*predicted W"], pairs: Pairs) -> Float[Tensor, ""]:
         return in_pieces(self.judge, logits, pairs.labels, self.teachers.cost(pairs, self.smoothing))
 
+    def judged_from(
+        self,
+        states: Float[Tensor, "*predicted D"],
+        table: Float[Tensor, "W D"],
+        pairs: Pairs,
+        bias: Tensor | None = None,
+    ) -> Float[Tensor, ""]:
+        """By the states that logits are made of."""
+        return from_states(self.judge, states, table, bias, pairs.labels, self.teachers.cost(pairs, self.smoothing))
+
     def fused(self, states: States | None = None) -> "FusedPairLoss":
         return FusedPairLoss(self, states or OF_PAIRS)
 
 
 @dataclass(frozen=True)
 class FusedPairLoss:
-    """The same, on a GPU in a few kernels: they begin with the states that logits are made of, and never hold a table of all logits."""
+    """The same, on a GPU in a few kernels: it begins with the states that logits are made of, and never holds a table of all logits."""
 
     loss: PairLoss
     states: States
@@ -82,7 +92,7 @@ class FusedPairLoss:
                 states, model.output_words, pairs.labels, loss.smoothing, loss.terms, PADDING,
                 bias=self.states.bias_of(model), hints=loss.teachers.hints(pairs, self.states),
             )  # fmt: skip
-        return loss.judged(model.logits(states), pairs)
+        return loss.judged_from(states, model.output_words, pairs, self.states.bias_of(model))
 
 
 def choose_loss(config: TrainConfig) -> PairLoss:

@@ -125,8 +125,7 @@ class Task(translate.Task):
         return self.judge_batch(model, batch)
 
     def fused_loss(self) -> Any:
-        assert isinstance(self.judge_batch, PlacesLoss)  # a graph is never packed
-        return self.judge_batch.fused
+        return self.judge_batch.fused if isinstance(self.judge_batch, PlacesLoss) else self.judge_batch
 
     def example(self) -> None:
         """What a head does while nothing is known yet says little."""
@@ -179,7 +178,7 @@ class PlacesLoss:
             how = self.words.smoothing, self.words.terms, PADDING
             words = vocabulary_loss(states, model.output_words, pairs.labels, *how)
         else:
-            words = self.words.judged(model.logits(states), pairs)
+            words = self.words.judged_from(states, model.output_words, pairs)
         return words + self.of_lengths(log_lengths, pairs)
 
     @property

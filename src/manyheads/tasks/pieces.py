@@ -2,33 +2,53 @@
 
 What a loss computes on the way is several times as large as the logits: with R-Drop, 8,192 tokens and 8,000 words some gigabytes, written to memory and
 read again by every operation. Tokens are judged each by itself, so a few of them are judged to the end, gradient included, while all of it is still in the
-cache. What is left is the gradient of the logits, as large as they are.
+cache. Who begins with the states that logits are made of never holds all logits either: those of a share of the tokens are made, judged, replaced by their
+gradient, and read by the two products that the other gradients are made of. (On a GPU nn/vocabulary_loss.py does the same.)
 
-N tokens · P passes over them · W words of the target vocabulary
+N tokens · P passes over them · D width · W words of the target vocabulary
 """
 
 from collections.abc import Iterator
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from manyheads.nn.add_norm import half_of
 from manyheads.tasks.teachers import Cost, Judge
 
-__all__ = ["in_pieces"]
+__all__ = ["from_states", "in_pieces"]
 
 PIECE = 1 << 20
 """Logits that are judged at a time: with what is computed of them, as much as a cache holds."""
+
+SHARE = 1 << 23
+"""Logits that are held at a time by who begins with states: enough for a product to be worth its name."""
 
 
 def in_pieces(
     judge: Judge, logits: Float[Tensor, "passes *rest W"], labels: Int[Tensor, "*target"], cost: Cost
 ) -> Float[Tensor, ""]:
     """What `judge` says of all of them; of a small batch, and where all of it is one kernel anyway, at once."""
-    if not logits.is_cpu or logits.numel() <= PIECE or torch.compiler.is_compiling():
+    if at_once(logits, logits.numel()):
         return judge(logits, labels, cost)
     return JudgePieces.apply(logits, labels.flatten(), judge, cost)  # type: ignore[no-any-return]
+
+
+def from_states(
+    judge: Judge, states: Float[Tensor, "passes *rest D"], table: Float[Tensor, "W D"], bias: Float[Tensor, " W"] | None,
+    labels: Int[Tensor, "*target"], cost: Cost,
+) -> Float[Tensor, ""]:  # fmt: skip
+    """The same, of states · tableᵀ + bias, in the precision that autocast wants."""
+    if at_once(states, states[..., 0].numel() * len(table)) or not torch.is_grad_enabled():
+        return in_pieces(judge, F.linear(states, table, bias), labels, cost)
+    return JudgeShares.apply(states.to(half_of(states)), table, bias, labels.flatten(), judge, cost)  # type: ignore[no-any-return]
+
+
+def at_once(x: Tensor, logits: int) -> bool:
+    return not x.is_cpu or logits <= PIECE or torch.compiler.is_compiling()
 
 
 class JudgePieces(torch.autograd.Function):
@@ -37,39 +57,104 @@ class JudgePieces(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, labels: Tensor, judge: Judge, cost: Cost) -> Tensor:
         passes = by_pass(logits, labels)
-        if not logits.requires_grad:
-            return sum_of(
-                [judge(passes[:, some].flatten(0, 1), labels[some], cost.of(some)) for some in pieces(passes)]
-            )
-        gradient, losses = torch.empty_like(passes), []
-        for some in pieces(passes):
-            with torch.enable_grad():
-                piece = passes[:, some].flatten(0, 1).detach().requires_grad_()
-                loss = judge(piece, labels[some], cost.of(some))
-            gradient[:, some] = torch.autograd.grad(loss, piece)[0].unflatten(0, (len(passes), -1))
-            losses.append(loss.detach())
+        gradient = torch.empty_like(passes) if logits.requires_grad else None
+        loss = judged(passes, labels, judge, cost, gradient)
         ctx.save_for_backward(gradient)
         ctx.shape = logits.shape
-        return sum_of(losses)
+        return loss
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():  # create_graph: what follows would be taken for a constant
-            raise RuntimeError("a loss that was judged in pieces has no second derivative")
+        check_first()
         (gradient,) = ctx.saved_tensors
         return gradient.mul_(gradients[0]).view(ctx.shape), None, None, None
 
 
-def by_pass(logits: Tensor, labels: Tensor) -> Float[Tensor, "P N W"]:
-    return logits.contiguous().view(-1, labels.numel(), logits.shape[-1])
+class JudgeShares(torch.autograd.Function):
+    """Likewise, of states: what is kept is as large as they are, and as the table."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, states: Tensor, table: Tensor, bias: Tensor | None, labels: Tensor, judge: Judge, cost: Cost
+    ) -> Tensor:
+        passes, words = by_pass(states, labels), table.to(states.dtype)
+        biases = None if bias is None else bias.to(states.dtype)
+        learning = (
+            one if learns else None for one, learns in zip((table, bias), ctx.needs_input_grad[1:3], strict=True)
+        )
+        sums, losses = Gradients(passes, *learning), []
+        with torch.autocast("cpu", enabled=False):
+            for some in slices(labels, SHARE // (len(passes) * len(table))):
+                logits = F.linear(passes[:, some], words, biases)
+                losses.append(judged(logits, labels[some], judge, cost.of(some), logits))
+                sums.add(some, logits, words, passes[:, some])  # gradients stand where logits were
+        ctx.save_for_backward(*sums.all_of_them())
+        ctx.shape = states.shape
+        return sum_of(losses)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        check_first()
+        (factor,), (states, *others) = gradients, ctx.saved_tensors
+        weights = (one if one is None else one.mul_(factor) for one in others)
+        return states.mul_(factor).view(ctx.shape), *weights, None, None, None
 
 
-def pieces(passes: Float[Tensor, "P N W"]) -> Iterator[slice]:
-    """Of the tokens, so many that all their logits are a piece."""
-    tokens = passes.shape[1]
-    few = max(1, PIECE // (passes.numel() // tokens))
-    return (slice(start, start + few) for start in range(0, tokens, few))
+class Gradients:
+    """By the states; and by those of the table and the bias that learn, added up over shares in their precision."""
+
+    def __init__(self, passes: Float[Tensor, "P N D"], table: Float[Tensor, "W D"] | None, bias: Tensor | None) -> None:
+        self.states = torch.empty_like(passes)
+        self.table, self.bias = (None if one is None else torch.zeros_like(one) for one in (table, bias))
+
+    def add(
+        self,
+        some: slice,
+        by_logits: Float[Tensor, "P n W"],
+        words: Float[Tensor, "W D"],
+        states: Float[Tensor, "P n D"],
+    ) -> None:
+        self.states[:, some] = by_logits @ words
+        rows = by_logits.flatten(0, 1)
+        if self.table is not None:
+            self.table += rows.T @ states.flatten(0, 1)
+        if self.bias is not None:
+            self.bias += rows.sum(0, dtype=self.bias.dtype)
+
+    def all_of_them(self) -> tuple[Tensor | None, ...]:
+        return self.states, self.table, self.bias
+
+
+def judged(
+    passes: Float[Tensor, "P N W"], labels: Int[Tensor, " N"], judge: Judge, cost: Cost,
+    gradient: Float[Tensor, "P N W"] | None,
+) -> Float[Tensor, ""]:  # fmt: skip
+    """The loss of all of them; its gradient is written where there is room for it, which may be where the logits are."""
+    losses = []
+    for some in slices(labels, PIECE // (len(passes) * passes.shape[-1])):
+        with torch.set_grad_enabled(gradient is not None):
+            piece = passes[:, some].flatten(0, 1).detach().requires_grad_(gradient is not None)
+            loss = judge(piece, labels[some], cost.of(some))
+        if gradient is not None:
+            gradient[:, some] = torch.autograd.grad(loss, piece)[0].unflatten(0, (len(passes), -1))
+        losses.append(loss.detach())
+    return sum_of(losses)
+
+
+def by_pass(x: Tensor, labels: Tensor) -> Float[Tensor, "P N last"]:
+    return x.contiguous().view(-1, labels.numel(), x.shape[-1])
+
+
+def slices(labels: Int[Tensor, " N"], few: int) -> Iterator[slice]:
+    """So many tokens at a time, or one."""
+    few = max(1, few)
+    return (slice(start, start + few) for start in range(0, len(labels), few))
 
 
 def sum_of(losses: list[Tensor]) -> Float[Tensor, ""]:
     return torch.stack(losses).sum()
+
+
+def check_first() -> None:
+    if torch.is_grad_enabled():  # create_graph: what follows would be taken for a constant
+        raise RuntimeError("a loss that was judged in pieces has no second derivative")

@@ -126,7 +126,8 @@ def choose_steps(session: Session, steps: int) -> tuple[Steps, Callable[[int], B
     alone = state.progress.packed and steps > 0 and can_graph(machine, team)
     if alone and session.config.fast != "off" and (graphed := record(session)):
         return graphed, lambda step: task.packs(step - since)
-    eager = EagerSteps(state, session.config, machine, task.loss, team, partial(note_split, session))
+    loss = task.fused_loss() if machine.device.type == "cpu" and team.size == 1 else task.loss
+    eager = EagerSteps(state, session.config, machine, loss, team, partial(note_split, session))
     if team.size > 1 and not state.sharded:
         # After the first backward pass of a process, DistributedDataParallel exchanges gradients in another order; a run that
         # goes on would round its sums otherwise than one that was never stopped.
