@@ -265,7 +265,13 @@ def text(place: Path, name: str, most: int = 64 << 20) -> str:
 
 
 def dump_recipe(recipe: Recipe) -> bytes:
-    return tomli_w.dumps(recipe.as_tables()).encode()
+    try:
+        return tomli_w.dumps(recipe.as_tables()).encode()
+    except UnicodeEncodeError:
+        names = [recipe.base, *recipe.train.teachers]
+        raise OptionError(
+            f"models that a recipe names have names in UTF-8, got {', '.join(map(repr, filter(None, names)))}"
+        ) from None
 
 
 # ── weights ─────────────────────────────────────────────────────────────────────────────────────────────────────────

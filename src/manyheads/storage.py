@@ -13,7 +13,7 @@ import re
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -54,12 +54,12 @@ Entries = dict[str, list[Entry]]
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def write_folder(folder: Path, files: Files) -> None:
-    """A folder that appears whole, with its manifest."""
-    write_whole(folder, {**files, MANIFEST: manifest(entries(files))})
+def write_folder(folder: Path, files: Files, *, instead: bool = False) -> None:
+    """A folder that appears whole, with its manifest; `instead` of one of this name that may be there."""
+    write_whole(folder, {**files, MANIFEST: manifest(entries(files))}, instead=instead)
 
 
-def write_whole(folder: Path, files: Files) -> None:
+def write_whole(folder: Path, files: Files, *, instead: bool = False) -> None:
     """A folder that appears whole, as others want it: without a manifest, some of the files in folders of their own."""
     temporary = folder.with_name(f".{folder.name}.writing")
     with saving(folder, files):
@@ -72,11 +72,24 @@ def write_whole(folder: Path, files: Files) -> None:
                 write_file(temporary / name, content)
             for inner in {(temporary / name).parent for name in files}:
                 sync(inner)
+            if instead:  # it is given up when the new one is written, and at once
+                put_aside(folder)
             os.replace(temporary, folder)
         except OSError:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
         sync(folder.parent)
+    shutil.rmtree(aside(folder), ignore_errors=True)
+
+
+def put_aside(folder: Path) -> None:
+    shutil.rmtree(aside(folder), ignore_errors=True)
+    with suppress(FileNotFoundError):
+        os.replace(folder, aside(folder))
+
+
+def aside(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.before")
 
 
 def publish(root: Path, files: Files) -> None:
@@ -160,7 +173,7 @@ def sync(folder: Path) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    with open(path, "a", encoding="utf-8") as file:
+    with open(path, "a", encoding="utf-8", errors="surrogateescape") as file:  # names of files need not be UTF-8
         file.write(line + "\n")
 
 

@@ -109,3 +109,13 @@ def test_the_command_reads_a_prompt_and_writes_what_follows(folder, writer):
     refused = manyheads("generate", "de-en", "--prompt", PROMPT)
     assert refused.returncode == 2
     assert b"a model that can generate is needed" in refused.stderr
+
+
+def test_of_a_text_that_is_cut_the_bytes_that_were_scored_count(writer):
+    """Bits per byte can be compared: what was not read is not counted as if it had been."""
+    text = "Once upon a dog there was " * 60
+    cut, longer = writer.score([text, text + "and more " * 500])
+    assert cut.truncated
+    assert (longer.bytes, longer.log_probability) == (cut.bytes, pytest.approx(cut.log_probability, rel=1e-5))
+    (ids,) = writer.tokenizer.encode([text])
+    assert cut.bytes == len(writer.tokenizer.decode(ids[: cut.tokens]).encode()) < len(text)

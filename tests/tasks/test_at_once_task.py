@@ -238,6 +238,7 @@ def test_it_learns_and_translates_at_once(tmp_path, writes):
 def test_a_glance_falls_to_a_fifth_by_the_end(tmp_path, monkeypatch):
     file, loss, seen = copies(tmp_path), Task.loss, []
     monkeypatch.setattr(Task, "loss", lambda self, model, batch: seen.append(batch.glance) or loss(self, model, batch))
+    monkeypatch.setattr(Task, "fused_loss", lambda self: self.loss)
     train("parallel/graph", train=[file], dev=[file], out=tmp_path / "run", changes=TINY | {"train.steps": 5})
     assert seen == pytest.approx([0.5, 0.42, 0.34, 0.26, 0.18])
 
@@ -259,6 +260,7 @@ def test_a_run_that_broke_off_and_goes_on_ends_with_the_same_bytes(tmp_path, mon
     run("whole")
     with monkeypatch.context() as patch:
         patch.setattr(Task, "loss", break_off)
+        patch.setattr(Task, "fused_loss", lambda self: self.loss)
         with pytest.raises(KeyboardInterrupt):
             run("broken")
     run("broken", resume=True)

@@ -133,6 +133,7 @@ def test_validating_leaves_dropout_on_and_long_texts_do_not_end_a_run(tmp_path, 
     monkeypatch.setattr(
         Task, "loss", lambda self, model, batch: seen.append(model.training) or loss(self, model, batch)
     )
+    monkeypatch.setattr(Task, "fused_loss", lambda self: self.loss)
     changes = {"train.steps": 8, "train.tokens": 256, "data.vocabulary": 280, "data.max_length": 31, "model.positions": "learned", "model.max_length": 32, "train.ema": 0.0, "train.validate_every": 2}  # fmt: skip
     train("lm/tiny", train=tmp_path / "texts.txt", dev=tmp_path / "dev.txt", out=tmp_path / "run", changes=changes, quiet=True, device="cpu")  # fmt: skip
     assert seen == [True] * 8

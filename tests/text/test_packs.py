@@ -114,3 +114,20 @@ def test_cuts_are_as_late_as_the_room_allows():
         room = [side[start : end + 1].sum() for side in (sources, targets)]
         assert room[0] > plan.room.source or room[1] > plan.room.target or end + 1 - start > plan.room.pairs
     assert halved(np.array([0, 10, 12]), 4).tolist() == [0, 2, 5, 10, 12]
+
+
+@settings(max_examples=100)
+@given(
+    LENGTHS, st.integers(60, 400), st.integers(0, 99), st.floats(0.05, 2.5), st.floats(0.05, 2.5), st.integers(0, 79)
+)
+def test_weights_that_are_not_whole_fit_in_every_epoch(lengths, tokens, seed, one, other, cut):
+    """Other pairs have a turn in another epoch, and may be longer: that must be known when the room is made."""
+    first = min(cut, len(lengths))
+    corpora = [(first, one), (len(lengths) - first, other)]
+    plan = plan_of(lengths, tokens, seed, corpora=corpora)
+    for epoch in range(12):
+        packs = epoch_of(plan, epoch)
+        assert len(packs) == plan.batches
+        for rows in packs:
+            assert sum(lengths[row][0] for row in rows) <= plan.room.source
+            assert sum(lengths[row][1] for row in rows) <= plan.room.target

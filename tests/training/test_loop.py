@@ -68,6 +68,9 @@ class Script:
         loss = (model(torch.ones(batch.count, 1))[:, 0] - batch.values).square().sum()
         return loss * (1e6 if self.blow_up_at is not None and batch.step >= self.blow_up_at else 1)
 
+    def fused_loss(self):
+        return self.loss
+
     def example(self):
         return None
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import manyheads
 from manyheads.errors import TrainingError
 from manyheads.machine import Machine
-from manyheads.tasks.pairs import PackedPairs
+from manyheads.recipe import load_recipe
+from manyheads.tasks.pairs import PackedPairs, PairBatch
 from manyheads.tasks.translate import Task
 from manyheads.training import steps
 from manyheads.training.memory import in_smaller_parts, is_out_of_memory
@@ -67,6 +68,7 @@ def short_of_memory(monkeypatch, fits, error=SHORT[0]):
         return value
 
     monkeypatch.setattr(Task, "loss", loss)
+    monkeypatch.setattr(Task, "fused_loss", lambda self: self.loss)
     return calls
 
 
@@ -272,3 +274,19 @@ def test_in_a_team_one_process_that_has_too_little_ends_all(tmp_path, data):
     assert "got too little in process 1 at step 6: OutOfMemoryError" in said
     assert "--resume --set train.accumulate=2" in said
     assert manyheads.storage.is_whole(tmp_path / "run" / "checkpoints" / "step-4")
+
+
+def test_a_team_rehearses_in_parts_too():
+    """Where a whole share does not fit, it would end before it began."""
+    seen = []
+
+    def loss(model, part):
+        seen.append(len(part.source))
+        return model(torch.ones(1, 1)).sum()
+
+    config = load_recipe("tiny", {"train.accumulate": 4, "train.ema": 0.0}).train
+    state = State(torch.nn.Linear(1, 1), config, torch.device("cpu"))
+    ids = torch.ones(12, 3, dtype=torch.long)
+    steps.EagerSteps(state, config, CPU, loss).rehearse(PairBatch(ids, ids, ids, count=36))
+    assert seen == [3, 3, 3, 3]
+    assert all(p.grad is None for p in state.model.parameters())

@@ -97,7 +97,7 @@ def test_a_run_without_any_room_ends_with_an_error(train, full):
 
 
 def test_a_mean_of_no_checkpoints_is_none(tmp_path, train, monkeypatch):
-    def refuse(*_):
+    def refuse(*_, **how):
         raise SaveError("a checkpoint could not be saved")
 
     monkeypatch.setattr("manyheads.training.checkpoints.write_folder", refuse)

@@ -185,6 +185,7 @@ def test_a_batch_counts_its_target_tokens(tmp_path, data):
 def test_a_gradient_that_is_not_finite_changes_nothing_and_many_of_them_stop_the_run(tmp_path, data, monkeypatch):
     whole = Task.loss
     monkeypatch.setattr(Task, "loss", lambda self, model, batch: whole(self, model, batch) * float("nan"))
+    monkeypatch.setattr(Task, "fused_loss", lambda self: self.loss)
     with pytest.raises(TrainingError, match=r"diverged.*not finite 20 times in a row before step 20"):
         train(data, tmp_path / "run", train__steps=100, train__validate_every=100, train__save_every=10, train__ema=0.0)
     saved = training_state.read_tensors(tmp_path / "run" / "checkpoints" / "step-10", "weights.safetensors")
@@ -199,6 +200,7 @@ def test_one_bad_batch_is_skipped(tmp_path, data, monkeypatch):
         return whole(self, model, batch) * (float("inf") if len(calls) == 3 else 1)
 
     monkeypatch.setattr(Task, "loss", loss)
+    monkeypatch.setattr(Task, "fused_loss", lambda self: self.loss)
     train(data, tmp_path / "run")
     weights = training_state.read_tensors(tmp_path / "run" / "checkpoints" / "step-8", "weights.safetensors")
     assert all(tensor.isfinite().all() for tensor in weights.values())

@@ -10,6 +10,7 @@ from manyheads import ParallelTranslator, Translator, evaluate, load_recipe, tra
 from manyheads.errors import InputError, OptionError
 from manyheads.modelfolder import load_model, load_parallel_model
 from manyheads.storage import write_folder
+from manyheads.training.tuning import freeze
 from training.corpus import TINY, write_pairs
 
 QUICK = {**TINY, "train.steps": 30, "train.validate_every": 30, "train.ema": 0.0}
@@ -196,3 +197,10 @@ def test_a_model_that_writes_at_once_does_not_learn_other_things(at_once, new, t
         train(recipe, base=at_once, **new, out=tmp_path / "no")
     with pytest.raises(OptionError, match="keeps its shape"):
         train("parallel/mask", base=at_once, **new, out=tmp_path / "no", changes={"model.width": 64})
+
+
+def test_who_freezes_a_part_that_is_not_there_is_told_what_is():
+    model = torch.nn.ModuleDict({"decoder": torch.nn.Linear(2, 2), "words": torch.nn.Embedding(3, 2)})
+    with pytest.raises(OptionError) as error:
+        freeze(model, "encoder")
+    assert error.value.hint == "did you mean 'decoder'?"

@@ -13,7 +13,7 @@ class TextScore:
     log_probability   of a text and its end, natural logarithm
     tokens            its end counted
     bytes             of it in UTF-8, its end counted as one: the newline that it is in a file
-    truncated         it is longer than the model reads: this is its beginning
+    truncated         it is longer than the model reads: all of this is of its beginning
     """
 
     log_probability: float

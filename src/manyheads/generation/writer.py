@@ -137,8 +137,11 @@ class Writer:
         for batch in batches_by_length([min(len(row), self.longest + 1) for row in rows], SCORED, 4):
             log_p = self.forced([rows[n][: self.longest + 1] for n in batch])
             for n, value in zip(batch, log_p, strict=True):
-                tokens = min(len(rows[n]) - 1, self.longest)
-                found[n] = TextScore(value, tokens, len(texts[n].encode()) + 1, len(rows[n]) - 1 > self.longest)
+                tokens, truncated = min(len(rows[n]) - 1, self.longest), len(rows[n]) - 1 > self.longest
+                scored = (
+                    len(self.tokenizer.decode(pieces[n][:tokens]).encode()) if truncated else len(texts[n].encode()) + 1
+                )
+                found[n] = TextScore(value, tokens, scored, truncated)
         return found
 
     @torch.inference_mode()

@@ -55,6 +55,8 @@ class LabelledBatch(EncoderRows):
     pairs    which texts of the training set these are; also of the whole batch
     """
 
+    smaller: ClassVar[str] = "data.max_length cuts the longest"
+
     labels: Int[Tensor, " B"]
     count: int = 1
     tokens: int = 0

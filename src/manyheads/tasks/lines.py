@@ -309,6 +309,8 @@ def check_unchanged(data: Mapping[str, Sequence[Corpus] | None], before: Mapping
         for path, then, now in zip(files_of(data[name] or ()), stored, sums, strict=True):
             if then != now:
                 raise changed_data(f"other content in {path}" if now else f"{path}, which cannot be read")
+    if len(data["train"] or ()) != len(before["corpora"]):
+        raise changed_data("the same files, read as other pairs")
     for corpus, (_, _, weight) in zip(data["train"] or (), before["corpora"], strict=True):
         if corpus.weight != weight:
             raise changed_data(f"weight {corpus.weight:g} of {corpus} instead of {weight:g}")

@@ -53,10 +53,10 @@ class PackPlan:
         self.turns = Turns(sources, targets, seed, corpora)
         longest = int(sources.max(initial=1)), int(targets.max(initial=1))
         self.parts = max(1, min(parts, tokens // max(longest)))  # each has room for any sentence
-        first = self.turns.of(0)[0]
-        self.room = room_for(sources[first], targets[first], -(-tokens // self.parts), longest)
-        packs = max(len(cuts) - 1 for _, cuts in islice(self.draws(0), FIRST))
-        self.packs = min(len(first), packs + packs // SLACK)
+        most = self.turns.most()
+        self.room = room_for(*most, -(-tokens // self.parts), longest)
+        packs = max(len(cuts) - 1 for cuts in islice(self.first_cuts(*most), FIRST))
+        self.packs = min(len(most[0]), packs + packs // SLACK)
         self.batches = -(-self.packs // self.parts)  # in an epoch
         self.drawn = (0, *self.epoch(0))
 
@@ -76,8 +76,17 @@ class PackPlan:
                 return order, halved(cuts, self.packs)
         raise InputError(
             f"sentences could not be packed into {self.packs:,} batches of {self.room.source:,} and {self.room.target:,} tokens",
-            hint="a larger train.tokens, or train.fast=off",
+            hint="another train.tokens",
         )
+
+    def first_cuts(self, sources: Numbers, targets: Numbers) -> Iterator[Numbers]:
+        """Where orders are cut that tell how many packs there are. If another pair may have a turn in another epoch, it is as long as any that may."""
+        if not self.turns.vary:
+            yield from (cuts for _, cuts in self.draws(0))
+        random, places = generator(self.seed, 0, "packs"), np.arange(len(sources))
+        while True:
+            random.shuffle(places)
+            yield fill(sources[places], targets[places], self.room)
 
     def draws(self, epoch: int) -> Iterator[tuple[Numbers, Numbers]]:
         """Random orders of an epoch's pairs, and where each is cut."""

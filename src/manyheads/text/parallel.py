@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from manyheads.errors import InputError
+from manyheads.errors import InputError, how_many
 from manyheads.storage import replace_file, saving
 from manyheads.text.corpus import Corpus, Counts, Pair, files_of, read_pairs
 from manyheads.text.encoding import LINES, SIDES, Encoded, encode_spool
@@ -96,8 +96,14 @@ def prepare_parallel(
         encoded = encode_spool(spool, vocabulary, max_length, cut)
         kept = [count_encoded(corpus, n, encoded, counts, cut) for n, corpus in enumerate(train)]
         if not counts.pairs:
+            held = (
+                [f"all {how_many(dev_counts.pairs, 'pair')} held out: they share a source"]
+                if not dev and dev_counts.pairs
+                else []
+            )
             raise InputError(
-                f"there must be a pair to train on, got none in {named(train)}: {'; '.join(counts.sentences())}"
+                f"there must be a pair to train on, got none in {named(train)}: {'; '.join([*counts.sentences(), *held])}",
+                hint="--dev names a development set, so that nothing is held out" if held else None,
             )
         write_text(folder, dev_pairs)
         ready = {
@@ -184,8 +190,11 @@ def fingerprint(data: Mapping[str, Sequence[Corpus] | None]) -> dict[str, list[s
 
 
 def sha256(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def count_encoded(corpus: Corpus, number: int, encoded: Sequence[Encoded], counts: Counts, cut: bool) -> int:

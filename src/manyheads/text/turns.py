@@ -5,7 +5,7 @@ neighbours, and each epoch takes the next pair of every place: the longest that 
 its turn takes, so that this is the same in every epoch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from jaxtyping import Int
@@ -28,25 +28,41 @@ class Turns:
     def __init__(
         self, sources: Numbers, targets: Numbers, seed: int, corpora: Sequence[Weighted] | None = None
     ) -> None:
-        self.targets, self.longest, self.seed = targets, np.maximum(sources, targets), seed
+        self.sources, self.targets, self.longest, self.seed = sources, targets, np.maximum(sources, targets), seed
         self.corpora = corpora or [(len(targets), 1.0)]
+        self.vary = any(weight != 1 for _, weight in self.corpora)
 
     def of(self, epoch: int) -> tuple[Numbers, Numbers]:
         """(the pairs of an epoch, sorted by length; the room that each takes, which is the same in every epoch)"""
-        if all(weight == 1 for _, weight in self.corpora):
+        if not self.vary:
             order = self.sorted_rows(epoch)
             return order, self.longest[order]
-        order, start, rows, room = self.sorted_rows(0), 0, [], []  # places are the same in every epoch
-        for number, (count, weight) in enumerate(self.corpora):
-            own = order[(order >= start) & (order < start + count)]
-            start += count
-            for some, longest in weighted(own, weight, epoch, generator(self.seed, number, "weights")):
-                rows.append(own[some])
-                room.append(self.longest[own[longest]])
-        all_rows, all_room = np.concatenate(rows), np.concatenate(room)
+        turns = list(self.places(epoch))
+        all_rows = np.concatenate([own[some] for own, some, _ in turns])
+        all_room = np.concatenate([np.maximum.reduceat(self.longest[own], starts) for own, _, starts in turns])
         ties = generator(self.seed, epoch, "ties").random(len(all_rows), np.float32)
         mixed = np.lexsort((ties, self.targets[all_rows], all_room))
         return all_rows[mixed], all_room[mixed]
+
+    def most(self) -> tuple[Numbers, Numbers]:
+        """Tokens that each turn may take on either side, whatever pair it is that has it."""
+        if not self.vary:
+            return self.sources, self.targets
+        turns = list(self.places(0))
+        return tuple(  # type: ignore[return-value]
+            np.concatenate([np.maximum.reduceat(side[own], starts) for own, _, starts in turns])
+            for side in (self.sources, self.targets)
+        )
+
+    def places(self, epoch: int) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
+        """Of each corpus, as often as it is met: (its pairs, sorted; who of them have a turn; where the places begin that they stand for).
+        Places are the same in every epoch."""
+        order, start = self.sorted_rows(0), 0
+        for number, (count, weight) in enumerate(self.corpora):
+            own = order[(order >= start) & (order < start + count)]
+            start += count
+            for some, starts in weighted(own, weight, epoch, generator(self.seed, number, "weights")):
+                yield own, some, starts
 
     def sorted_rows(self, epoch: int) -> Numbers:
         """By length, then by target length, then at random: one number each, sorted. (A stable sort: alike everywhere.)"""
@@ -63,7 +79,7 @@ def generator(seed: int, number: int, purpose: str) -> np.random.Generator:
 
 
 def weighted(own: Numbers, weight: float, epoch: int, random: np.random.Generator) -> list[tuple[Numbers, Numbers]]:
-    """Which of a corpus' sorted pairs have a turn, and for each turn where the longest pair is that it might be."""
+    """Which of a corpus' sorted pairs have a turn, and for each turn where the pairs begin that might have it."""
     count, times = len(own), int(weight)
     whole = np.arange(count)
     found = [(whole, whole)] * times
@@ -71,5 +87,5 @@ def weighted(own: Numbers, weight: float, epoch: int, random: np.random.Generato
         places = max(1, round((weight - times) * count))
         bounds = np.arange(places + 1) * count // places
         first = random.integers(0, 1 << 31, places)  # in some places the shortest begins, in others the longest
-        found.append((bounds[:-1] + (first + epoch) % np.diff(bounds), bounds[1:] - 1))
+        found.append((bounds[:-1] + (first + epoch) % np.diff(bounds), bounds[:-1]))
     return found

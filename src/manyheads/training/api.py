@@ -10,13 +10,14 @@ from typing import Any
 
 import torch
 
-from manyheads.errors import OptionError, TrainingError, choose, how_many
+from manyheads.errors import InputError, OptionError, TrainingError, choose, how_many
 from manyheads.machine import Machine, choose_machine
 from manyheads.recipe import TASKS, Recipe, change_recipe, load_recipe
 from manyheads.team import Team, gathered
 from manyheads.text.corpus import Paths
 from manyheads.training.auto import recipe_for
 from manyheads.training.beginning import go_on, introduce, judge_base
+from manyheads.training.checkpoints import Checkpoints
 from manyheads.training.ending import Trained, conclude
 from manyheads.training.log import Log, Silent
 from manyheads.training.loop import fit
@@ -156,7 +157,7 @@ def choose_recipe(
         origin = Base(base)
         return tuned_recipe(origin, recipe or finetune_recipe(origin), changes), origin, ""
     if recipe is None and run:
-        return change_recipe(run.recipe().as_tables(), changes, str(run.root)), None, ""
+        return change_recipe(run.began_with(), changes, str(run.root)), base_to_begin_with(run), ""
     if recipe is None:
         recipe, pairs = recipe_for(train)
         return load_recipe(recipe, changes), None, f"recipe: {recipe}, for some {how_many(pairs, 'pair')}"
@@ -167,12 +168,25 @@ def choose_recipe(
     return recipe if isinstance(recipe, Recipe) else load_recipe(recipe, changes), None, ""
 
 
+def base_to_begin_with(run: Run) -> Base | None:
+    """The model that a run trains further, as long as nothing of its own is saved: the run knows its name."""
+    name = run.recipe().base
+    return Base(name) if name and not Checkpoints(run.checkpoints, lambda _: None).any_whole() else None
+
+
 def begin(run: Run, recipe: Recipe, resume: bool, lock: Callable[[], None]) -> dict[str, Any] | None:
     """The summary, if the run ended and nobody asks for more of it."""
     lock()
     run.begin(recipe, resume)
     summary = run.summary()
-    return summary if summary and summary["asked"] == asked(recipe) else None
+    if summary and summary["asked"] == asked(recipe):
+        return summary
+    if summary and not Checkpoints(run.checkpoints, lambda _: None).any_whole():
+        raise InputError(
+            f"a finished run goes on from its last checkpoint, got {run.root} without one that is whole",
+            hint=f"--from {run.root} and another --out train its model further",
+        )
+    return None
 
 
 def asked(recipe: Recipe) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from manyheads.errors import OptionError, how_many
+from manyheads.errors import InputError, OptionError, how_many
 from manyheads.tasks.task import changed_data
 from manyheads.training.checkpoints import Checkpoints
 from manyheads.training.loop import warmup_of
@@ -29,6 +29,13 @@ def go_on(session: Session, changed: bool) -> bool:
     team = session.team
     newest = Checkpoints(session.run.checkpoints, session.show.say).newest()
     if newest is None:
+        if Checkpoints(session.run.checkpoints, session.show.say).steps():
+            raise InputError(
+                f"a run goes on from a checkpoint that is whole, got none in {session.run.checkpoints}: to begin again would be another run, and take the place of its model",
+                hint="another --out begins again",
+            )
+        if session.run.has_model():
+            session.show.say("no step was saved: it begins again")
         session.state.progress.data = dict(session.task.fingerprint)
         session.state.progress.packed = pack(session)
         session.state.progress.precision = session.machine.precision

@@ -21,10 +21,10 @@ class Checkpoints:
         self.folder, self.say, self.every, self.keep = folder, say, every, keep
 
     def save(self, step: int, contents: Mapping[str, bytes]) -> None:
-        """What lies at this step or beyond is damaged: a run goes on from the newest that is not."""
+        """What lies beyond this step is damaged: a run goes on from the newest that is not. What lies at it is damaged, or is replaced, when the new one is
+        whole."""
         place = self.folder / f"step-{step}"
-        shutil.rmtree(place, ignore_errors=True)
-        write_folder(place, contents)
+        write_folder(place, contents, instead=True)
         self.forget_others(place)
 
     def steps(self) -> list[Path]:
@@ -32,6 +32,9 @@ class Checkpoints:
         if not self.folder.is_dir():
             return []
         return sorted(filter(named_by_step, self.folder.iterdir()), key=step_of, reverse=True)
+
+    def any_whole(self) -> bool:
+        return any(map(is_whole, self.steps()))
 
     def newest(self) -> Path | None:
         """The newest checkpoint that is whole; damaged ones are named and passed over."""

@@ -18,7 +18,7 @@ from manyheads.storage import read_file
 from manyheads.tasks.task import Validation
 from manyheads.training.keeping import check_kept
 from manyheads.training.loop import Ending
-from manyheads.training.run import Run
+from manyheads.training.run import Run, compare
 from manyheads.training.session import Session
 from manyheads.training.show import metrics_line
 from manyheads.training.state import Progress
@@ -108,8 +108,10 @@ def troubles_of(progress: Progress) -> Iterator[str]:
 def finish(task: Any, model: Any, run: Run, summary: dict[str, Any]) -> str:
     """Store what only the finished model can tell; then nothing is left to do but to look at it. Gives what to say of the
     report."""
-    run.publish_recipe(task.settle(model), task.files())
-    run.publish_summary(summary)
+    settled = task.settle(model)
+    found = [key for key, _, _ in compare(task.recipe.as_tables(), settled.as_tables())]
+    run.publish_recipe(settled, task.files())
+    run.publish_summary(summary | ({"found": found} if found else {}))
     task.close()
     inspector = write_inspector_or_say(run)  # first: the report leads to what is there
     return write_report_or_say(run) + inspector

@@ -54,6 +54,9 @@ def warmup_of(config: TrainConfig, steps: int) -> int:
 def fit(session: Session, stop: StopRequest) -> Ending:
     """Train until the steps are done, the score no longer improves, or someone asks to stop; then save."""
     task, state, config, show, team = session.task, session.state, session.config, session.show, session.team
+    ending = Ending("patience" if out_of_patience(state, config) else "finished")
+    left = config.steps_for(task.batches_per_epoch) - state.progress.step if ending.reason == "finished" else 0
+    learn, make = choose_steps(session, left)  # first: who cannot record has other batches, and perhaps more of them
     steps = config.steps_for(task.batches_per_epoch)
     warmup = warmup_of(config, steps)
     validate_every = config.validate_every or max(1, steps // 20)
@@ -62,9 +65,7 @@ def fit(session: Session, stop: StopRequest) -> Ending:
     checkpoints = Checkpoints(session.run.checkpoints, show.say, every=save_every, keep=keep)
     meter = Meter(state.progress, session.machine.device, team)
     state.model.train()
-    ending = Ending("patience" if out_of_patience(state, config) else "finished")
     last_step = steps if ending.reason == "finished" else 0
-    learn, make = choose_steps(session, last_step - state.progress.step)
     recorder, early = recorder_of(session), early_steps(validate_every) if config.replay else ()
     recorder.begin(state.progress.step)
     if state.progress.step == 0:
@@ -94,10 +95,13 @@ def fit(session: Session, stop: StopRequest) -> Ending:
         elif said > OVERDUE and not last:
             ending = Ending("stopped", said)
         if step % save_every == 0 or last or ending.reason != "finished" or overdue.heard(said, step):
+            meter.send(step, rate)
             save(session, meter, checkpoints, must=ending.reason == "stopped")
             overdue.saved(step)
         if ending.reason != "finished":
             break
+    if last_step and state.progress.step == steps and state.progress.best is None and not state.progress.unsaved:
+        validate(session, meter, recorder)  # of a run that was stopped, and is now told that this was all
     if config.average > 1 and ending.reason != "stopped":
         average_checkpoints(session, [path for path in checkpoints.steps()[: config.average] if is_whole(path)])
         save(session, meter, checkpoints)  # how good the mean was must be known to who goes on

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
+from manyheads.errors import OptionError
 from manyheads.models.matrices import matrices_of
 from manyheads.team import like, whole
 from manyheads.training.muon import Muon
@@ -22,6 +23,11 @@ def build_optimizer(model: nn.Module, rate: float, weight_decay: float, kind: st
     if kind == "adamw":
         return build_adamw(model, rate, weight_decay)
     matrices = {p: rows for m in model.modules() for p, rows in matrices_of(m) if p.requires_grad}
+    if not any(p.requires_grad and p not in matrices for p in model.parameters()):
+        raise OptionError(
+            "Muon is for hidden matrices beside which something else learns, got a model of which nothing else does",
+            hint="train.optimizer=adamw",
+        )
     return Muon(matrices, build_adamw(model, rate, weight_decay, without=matrices), rate, weight_decay)
 
 

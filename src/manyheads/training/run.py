@@ -13,7 +13,7 @@ from typing import Any
 
 from manyheads.errors import InputError, ManyheadsError, OptionError, SaveError
 from manyheads.modelfolder import MODEL, RECIPE, TOKENIZER, dump_recipe
-from manyheads.recipe import Recipe, recipe_from_text
+from manyheads.recipe import Recipe, Table, recipe_from_text
 from manyheads.storage import MANIFEST, publish, read_file, read_manifest, withdraw
 from manyheads.text.vocabulary import Vocabulary
 
@@ -103,6 +103,14 @@ class Run:
 
     def recipe(self) -> Recipe:
         return recipe_from_text(read_file(self.root, RECIPE).decode(), str(self.root / RECIPE))
+
+    def began_with(self) -> Table:
+        """Its recipe, but for what only the finished model could tell: one that goes on is asked again."""
+        tables, summary = self.recipe().as_tables(), self.summary() or {}
+        for key in summary.get("found", ()):
+            section, _, option = key.partition(".")
+            tables[section].pop(option, None)
+        return tables
 
     @property
     def name(self) -> str:

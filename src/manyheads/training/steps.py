@@ -125,9 +125,7 @@ class EagerSteps:
 
     def rehearse(self, batch: Batch) -> None:
         """A pass that nothing is learnt from."""
-        with self.machine.autocast():
-            loss = self.loss(self.state.forward, batch.to(self.machine.device))
-        loss.backward()
+        self.learn_parts(batch.count, 0, batch.to(self.machine.device).split(self.config.accumulate))
         self.state.optimizer.zero_grad(set_to_none=True)
 
 

@@ -178,8 +178,9 @@ def freeze(model: nn.Module, parts: str) -> None:
         beginnings = PARTS.get(part, (part,))
         chosen = {name for name in names if name.startswith(beginnings)}
         if not chosen:
+            known = [name for name, those in PARTS.items() if any(one.startswith(those) for one in names)]
             raise OptionError(
-                f"train.freeze must name parts of the model, got {part!r}", hint=did_you_mean(part, PARTS)
+                f"train.freeze must name parts of the model, got {part!r}", hint=did_you_mean(part, known)
             )
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(parameter.requires_grad and name not in chosen)
