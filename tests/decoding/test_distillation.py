@@ -288,3 +288,12 @@ def test_a_header_without_end_is_refused(tmp_path):
     (tmp_path / "out.part").write_bytes(b"[" * 100_000 + b"\n")
     with pytest.raises(InputError, match="does not say what it is made from"), PartFile(tmp_path / "out", {}, 2, bool):
         pass
+
+
+def test_a_part_whose_first_line_has_no_end_is_damaged(tmp_path, corpus, small_lots):
+    """What is added would stand in it, and be lost with it."""
+    half_done(corpus, tmp_path / "out.tsv", beam=1)
+    part = tmp_path / "out.tsv.part"
+    part.write_bytes(part.read_bytes().split(b"\n")[0])
+    with pytest.raises(InputError, match="does not say what it is made from"):
+        distill("de-en", corpus, tmp_path / "out.tsv", device="cpu", beam=1, resume=True)

@@ -151,3 +151,21 @@ def test_what_is_refused(tmp_path):
         judged.save(tmp_path / "model")
     with pytest.raises(OptionError, match="by itself, got one with a judge"):
         inspect(judged, "abc")
+
+
+def test_who_cannot_read_all_to_the_end_has_no_say():
+    """The beginning of a hypothesis is not the hypothesis: a long one would be judged by its first words alone."""
+    writer, judge = build(), another(7)
+    plain = judge.score
+
+    def short_sighted(pairs, batch=64):
+        return [
+            replace(one, truncated=text == "fed a bee")
+            for one, (_, text) in zip(plain(pairs, batch), pairs, strict=True)
+        ]
+
+    judge.score = short_sighted
+    alone = of_other_pieces()
+    for both, one in zip(ask(writer, [judge, alone]), ask(writer, [alone]), strict=True):
+        assert [x.ids for x in both] == [x.ids for x in one]
+        assert [x.score for x in both] == pytest.approx([x.score for x in one])

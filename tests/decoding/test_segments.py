@@ -12,12 +12,13 @@ texts = st.text(alphabet=" .!?。aé🙂\t\u2028\0", max_size=60)
 def test_parts_are_the_text_but_for_spaces_between_them(text, most):
     parts = list(split_text(text, most))
     assert all(len(part) <= most for part in parts)
-    assert all(parts) or not text
-    assert "".join(parts).replace(" ", "") == text.replace(" ", "")
+    if len(text) > most:
+        assert all(part.strip() for part in parts)
+        assert "".join("".join(parts).split()) == "".join(text.split())
     place = 0
-    for part in parts:  # each stands where the last one ended, behind spaces
+    for part in parts:  # each stands where the last one ended, behind what is blank
         found = text.index(part, place)
-        assert not text[place:found].strip(" ")
+        assert not text[place:found].strip()
         place = found + len(part)
 
 
@@ -68,3 +69,7 @@ def test_sentences_are_kept_whole_and_together_up_to_a_size(words, most):
 
 def test_abbreviations_and_numbers_inside_words_are_not_ends():
     assert split_sentences("Es kostet 3.50 Euro. Nicht viel!") == ["Es kostet 3.50 Euro.", "Nicht viel!"]
+
+
+def test_what_is_blank_is_no_part():
+    assert list(split_text("Ein Hund." + "\t" * 50 + "\u00a0" * 50, 20)) == ["Ein Hund." + "\t" * 11]

@@ -250,3 +250,9 @@ def test_refusals(capsys, words, said):
     told = capsys.readouterr()
     assert told.out == ""
     assert said in told.err
+
+
+@pytest.mark.parametrize("given", [{"target": "a b " * 600}, {"ids": [5] * 1_025}], ids=["text", "ids"])
+def test_a_target_is_bounded_because_each_piece_looks_at_each(given):
+    with pytest.raises(InputError, match=r"a target has .*1,02[34] pieces for this model, got one of 1,\d{3}"):
+        inspect(Translator.load("de-en", "cpu"), "Ein Hund.", **given)

@@ -105,13 +105,14 @@ def open_array(path: str, width: int) -> Iterator[Write]:
 
 
 def as_object(found: Any) -> str:
-    return json.dumps({"text": found.text, "embedding": rounded(found), "tokens": found.tokens}, ensure_ascii=False)
+    vector = [finite(number) for number in rounded(found)]  # JSON has no NaN
+    return json.dumps({"text": found.text, "embedding": vector, "tokens": found.tokens}, ensure_ascii=False)
 
 
 def as_numbers(found: Any) -> str:
     return " ".join(map(str, rounded(found)))
 
 
-def rounded(found: Any) -> list[float | None]:
-    """What float32 holds, and no more digits. JSON has no NaN."""
-    return [finite(float(f"{number:.7g}")) for number in found.vector.tolist()]
+def rounded(found: Any) -> list[float]:
+    """What float32 holds, and no more digits."""
+    return [float(f"{number:.7g}") for number in found.vector.tolist()]

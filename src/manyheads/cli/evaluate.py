@@ -82,7 +82,7 @@ def evaluate(
             "length_penalty": length_penalty,
             "iterations": iterations,
             "length": length,
-            "others": others,
+            "with": others,
             "judge": judges,
         }
         refuse_options(kind, **said, **({} if names_sides else {"source": source, "target": target}))

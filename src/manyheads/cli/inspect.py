@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from manyheads.cli.headtable import LIMIT, report_on, show_report
 from manyheads.cli.options import Beam, Device, File, Files, Iterations, Length, Model, Out, Whole
-from manyheads.cli.output import check_folder
+from manyheads.cli.output import check_folder, standard_output
 from manyheads.decoding.said_length import length_options
 from manyheads.errors import OptionError, not_written
 
@@ -235,7 +235,8 @@ def read_line() -> str:
 
 def write(found: Any, path: str, form: str, how: dict[str, Any]) -> None:
     if path == "-" and form == "json":
-        print(json.dumps(found.as_json(), ensure_ascii=False))  # noqa: T201
+        with standard_output() as file:
+            print(json.dumps(found.as_json(), ensure_ascii=False), file=file)
         return
     if not path.lower().endswith(f".{form}"):
         raise OptionError(f"--{form} names a file that ends in .{form}, got {path!r}")

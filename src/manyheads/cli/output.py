@@ -10,7 +10,7 @@ from typing import TextIO
 
 from manyheads.errors import OptionError, not_written
 
-__all__ = ["check_folder", "open_output", "refuse_same"]
+__all__ = ["check_folder", "open_output", "refuse_same", "standard_output"]
 
 
 def check_folder(path: str) -> None:

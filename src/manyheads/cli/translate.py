@@ -115,6 +115,11 @@ def translate(
         "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "batch": batch, "iterations": iterations, **length_options(length), **search_options(control),
     }  # fmt: skip
     check_folder(output)
+    if input.startswith("--"):  # a word alone may be a file's name, and is taken for one
+        raise OptionError(
+            f"translate has no such option, got {input}",
+            hint=f"translate --help lists all; a file of this name is ./{input}",
+        )
     refuse_same(output, input)
     if input == control.prefixes == "-":
         raise OptionError("standard input is read once, got - as --input and as --prefixes")

@@ -101,15 +101,22 @@ class Sampler:
         self.draws = torch.from_numpy(np.stack(draws))
 
     def __call__(self, log_p: Float[Tensor, "B W"], rows: Int[Tensor, " B"], step: int) -> Int[Tensor, " B"]:
-        p, words = (log_p / self.temperature).softmax(-1).sort(descending=True)
-        before = p.cumsum(-1) - p
-        p = torch.where(before < self.top_p, p, 0)
-        if self.top_k:
-            p[:, self.top_k :] = 0
+        p = self.narrowed((log_p.double() / self.temperature).softmax(-1))
+        # Words lie on the line in the order of their ids: by probability, two that are nearly alike would change places with the rounding, and so with the batch.
         sums = p.cumsum(-1)
         self.draws = self.draws.to(log_p.device)
         draw = self.draws[rows, step] * sums[:, -1]
-        place = torch.searchsorted(sums, draw[:, None], right=True)
-        # Rounding may point one beyond the last word that may be drawn. (Of numbers that are not finite, none may be.)
-        place = torch.minimum(place, (p > 0).sum(-1, keepdim=True) - 1).clamp(min=0)
-        return words.gather(1, place)[:, 0]
+        place = torch.searchsorted(sums, draw[:, None], right=True)[:, 0]
+        # Rounding may point beyond the last word that may be drawn. (Of numbers that are not finite, none may be.)
+        ids = torch.arange(p.shape[1], device=p.device)
+        return torch.minimum(place, torch.where(p > 0, ids, 0).amax(-1))
+
+    def narrowed(self, p: Float[Tensor, "B W"]) -> Float[Tensor, "B W"]:
+        """Nothing but the likeliest words, if that is asked for."""
+        if not self.top_k and self.top_p == 1:
+            return p
+        sizes, words = p.sort(descending=True, stable=True)
+        kept = sizes.cumsum(-1) - sizes < self.top_p
+        if self.top_k:
+            kept[:, self.top_k :] = False
+        return torch.zeros_like(p).scatter(1, words, torch.where(kept, sizes, 0))

@@ -203,7 +203,7 @@ def fork(units: list[Unit], log_p: Float[Tensor, "U W"], allowed: Bool[np.ndarra
     Up to there all groups have one hypothesis, the same.
     """
     for n, unit in enumerate(units):
-        if not unit.has_forked:
+        if not unit.has_forked and unit.states:  # of numbers that are not finite nothing is left
             (state,) = unit.states.values()
             last = allowed[n, 0] & unit.script.ends_prefix(state)
             unit.has_forked = bool(last.any())

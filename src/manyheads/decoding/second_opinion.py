@@ -9,7 +9,7 @@ as one.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from math import inf, isfinite
 from typing import TYPE_CHECKING
 
@@ -33,23 +33,33 @@ def reconsidered(
     """Of every source the same hypotheses, the best first by all opinions. What has no probability keeps none."""
     read, written = writer.vocabulary.source.decode, writer.vocabulary.target.decode
     pairs = [(read(ids), written(one.ids)) for ids, those in zip(sources, found, strict=True) for one in those]
-    opinions = [judge.score(pairs, min(64, search.batch)) for judge in judges]
+    opinions = [iter(judge.score(pairs, min(64, search.batch))) for judge in judges]
     votes = [voters(judge) for judge in judges]
-    theirs = iter([weighted(said, votes, search.length_penalty) for said in zip(*opinions, strict=True)])
-    own, everybody = voters(writer), voters(writer) + sum(votes)
-    return [
-        sorted(
-            (replace(one, score=known((own * one.score + next(theirs)) / everybody)) for one in those),
-            key=lambda one: -one.score,
+    ranked = []
+    for those in found:
+        said = [list(islice(opinion, len(those))) for opinion in opinions]
+        # Who cannot read all of them to the end has no say about any.
+        heard = [
+            (count, of_each)
+            for count, of_each in zip(votes, said, strict=True)
+            if not any(one.truncated for one in of_each)
+        ]
+        own, everybody = voters(writer), voters(writer) + sum(count for count, _ in heard)
+        theirs = [
+            weighted([(count, of_each[n]) for count, of_each in heard], search.length_penalty)
+            for n in range(len(those))
+        ]
+        judged = (
+            replace(one, score=known((own * one.score + more) / everybody))
+            for one, more in zip(those, theirs, strict=True)
         )
-        for those in found
-    ]
+        ranked.append(sorted(judged, key=lambda one: -one.score))
+    return ranked
 
 
-def weighted(said: Sequence[ForcedScore], votes: Sequence[int], alpha: float) -> float:
-    return sum(
-        count * one.log_probability / length_penalty(one.tokens, alpha) for one, count in zip(said, votes, strict=True)
-    )
+def weighted(said: Sequence[tuple[int, ForcedScore]], alpha: float) -> float:
+    """(votes, opinion) of each judge, together."""
+    return sum(count * one.log_probability / length_penalty(one.tokens, alpha) for count, one in said)
 
 
 def voters(translator: "Translator") -> int:

@@ -11,7 +11,7 @@ ENDS = (". ", "! ", "? ", *WIDE_ENDS)
 
 
 def split_text(text: str, most: int) -> Iterator[str]:
-    """The text if it fits; else parts of at most `most` characters, without the spaces around them, and none empty."""
+    """The text if it fits; else parts of at most `most` characters, without the spaces around them, and none blank."""
     if len(text) <= most:
         yield text
         return
@@ -19,7 +19,8 @@ def split_text(text: str, most: int) -> Iterator[str]:
     while start < len(text):
         window = text[start : start + most]
         end = start + (cut_place(window) if start + most < len(text) else len(window))
-        if part := text[start:end].strip(" "):
+        part = text[start:end].strip(" ")
+        if part.strip():
             yield part
         start = end
 

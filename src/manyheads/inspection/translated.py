@@ -139,20 +139,23 @@ def as_line(text: str) -> str:
 def forced(translator: Translator, target: str) -> list[int]:
     """The ids of a given target, with its end."""
     ids = translator.vocabulary.target.encode([as_line(target)])[0]
-    if len(ids) >= translator.longest - 1:
-        raise InputError(
-            f"a target has at most {translator.longest - 2:,} pieces for this model, got one of {len(ids):,}"
-        )
+    most = most_looked_at(translator)
+    if len(ids) >= most:
+        raise InputError(f"a target has at most {most - 1:,} pieces for this model, got one of {len(ids):,}")
     return [*ids, END]
+
+
+def most_looked_at(translator: Translator) -> int:
+    """Pieces of a target, its end counted. Each looks at each, and all of that is kept."""
+    return min(translator.longest - 1, translator.longest_aligned)
 
 
 def checked_ids(translator: Translator, ids: Sequence[int]) -> list[int]:
     """They come from outside: each must be a piece, and an end can only be the last."""
     size = translator.vocabulary.target.size
-    if not 0 < len(ids) < translator.longest:
-        raise InputError(
-            f"a target has from 1 to {translator.longest - 1:,} pieces for this model, got one of {len(ids):,}"
-        )
+    most = most_looked_at(translator)
+    if not 0 < len(ids) <= most:
+        raise InputError(f"a target has from 1 to {most:,} pieces for this model, got one of {len(ids):,}")
     for n, piece in enumerate(ids):
         if not (END < piece < size or (piece == END and n == len(ids) - 1)):
             raise InputError(

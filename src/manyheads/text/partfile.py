@@ -91,8 +91,10 @@ class PartFile:
 
     def check(self, stored: bytes) -> None:
         try:
-            found = json.loads(stored)
+            found = json.loads(stored) if stored.endswith(b"\n") else None
         except (ValueError, RecursionError):
+            found = None
+        if found is None:
             raise InputError(f"{self.place} does not say what it is made from", hint=f"rm {self.place}") from None
         others = found if isinstance(found, dict) else {}
         changed = [name for name in {**self.made_from, **others} if others.get(name) != self.made_from.get(name)]
