@@ -299,3 +299,14 @@ def test_several_judges_are_one() -> None:
     several = [one.text for one in writer("graph", seed=4).judged_by(judge(), judge("abc def")).translate(LINES)]
     both = writer("graph", seed=4).judged_by(ensemble([judge(), judge("abc def")]))
     assert several == [one.text for one in both.translate(LINES)]
+
+
+def test_what_is_no_judge_is_refused_in_words():
+    for one in (writer("mask"), judge()):
+        with pytest.raises(OptionError, match="that of other models, got none"):
+            one.judged_by()
+        with pytest.raises(OptionError, match="a model is named by its folder, or is a Translator"):
+            one.judged_by([judge()])
+    for what in ([], ["runs/a"]):
+        with pytest.raises(OptionError, match="an ensemble is made of Translators"):
+            ensemble(what)

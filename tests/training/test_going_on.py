@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from manyheads import train
-from manyheads.errors import InputError
+from manyheads.errors import InputError, OptionError
 from manyheads.tasks.translate import Task
 from manyheads.training.steps import EagerSteps
 from training.corpus import TINY, write_pairs
@@ -140,3 +140,40 @@ def test_a_run_that_is_told_to_end_where_it_was_stopped_has_a_model(data, tmp_pa
     assert ended.steps == 4
     assert ended.metrics["loss"] > 0
     assert torch.isfinite(torch.tensor(ended.metrics["loss"]))
+
+
+def test_who_is_refused_removes_no_folder_of_somebody_else_s(data, tmp_path):
+    """A name may lead to an old folder by way of one that is only now made."""
+    things = tmp_path / "things"
+    things.mkdir()
+    (things / "notes.txt").write_text("mine")
+    for out in (tmp_path / "new" / ".." / "things", things):
+        with pytest.raises(OptionError, match=r"new or empty folder, got .*things: it holds notes\.txt"):
+            train("tiny", **data, out=out, changes={**TINY, **FEW})
+        assert [path.name for path in things.iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("fewer", [{"train.steps": 4}, {"train.steps": None, "train.epochs": 1, "train.tokens": 128}])
+def test_who_is_refused_has_changed_nothing_of_a_run(data, tmp_path, fewer):
+    run = train("tiny", **data, out=tmp_path / "run", changes={**TINY, **FEW, "train.steps": 30}).folder
+    before = {name: (run / name).read_bytes() for name in ("summary.json", "recipe.toml", "model.safetensors")}
+    with pytest.raises(OptionError, match=r"a step that it has not reached, got \d+ steps .* that is at step 30"):
+        train(**data, out=run, changes=fewer, resume=True)
+    assert {name: (run / name).read_bytes() for name in before} == before
+    assert train(**data, out=run, resume=True).steps == 30
+
+
+def test_what_is_changed_by_who_goes_on_is_told(data, tmp_path, capsys):
+    """Also by who names the recipe, and leaves out what was changed of it."""
+    run = train("tiny", **data, out=tmp_path / "run", changes={**TINY, **FEW}).folder
+    train(
+        "tiny",
+        **{**data, "quiet": False},
+        out=run,
+        changes={**TINY, **FEW, "train.steps": 9, "decode.beam": 3},
+        resume=True,
+    )
+    said = capsys.readouterr().err
+    assert "train.steps: 6 then, 9 now" in said
+    assert "decode.beam: 2 then, 3 now" in said
+    assert "description" not in said

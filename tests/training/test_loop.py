@@ -155,6 +155,14 @@ def test_who_has_lost_patience_does_not_go_on(tmp_path):
     assert task.trained == list(range(6))
 
 
+def test_who_has_done_all_steps_has_not_lost_patience(tmp_path):
+    task = Script(scores=[3, 2, 1, 9])
+    ending, state = run_loop(tmp_path, task, steps=6, patience=2)
+    assert (ending.reason, state.progress.step, state.progress.waited) == ("finished", 6, 2)
+    again, _ = run_loop(tmp_path, task, state=state, steps=6, patience=2)
+    assert again.reason == "finished"
+
+
 def test_a_score_that_is_no_number_is_no_score(tmp_path):
     task = Script(scores=[float("nan"), 1, 3, 2])
     run_loop(tmp_path, task)

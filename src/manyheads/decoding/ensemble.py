@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from manyheads.errors import OptionError
+from manyheads.errors import OptionError, brief
 from manyheads.models.config import TransformerConfig
 from manyheads.models.transformer import Transformer
 from manyheads.nn import BeamCache, DecoderCache, Memory, Room
@@ -28,6 +28,11 @@ __all__ = ["Ensemble", "EnsembleBeams", "EnsembleCache", "ensemble"]
 
 def ensemble(translators: Sequence["Translator"]) -> "Translator":
     """A translator that is several; how to search, and how to cut what is too long, is what the first one's recipe says."""
+    for one in translators or [None]:
+        if not hasattr(one, "vocabulary"):
+            raise OptionError(
+                f"an ensemble is made of Translators, got {brief(one)}", hint="Translator.load(folder) gives one"
+            )
     first = translators[0]
     for one in translators:
         if isinstance(one.model, Ensemble):

@@ -69,6 +69,8 @@ class ParallelTranslator(Translator):
     def judged_by(self, *judges: str | Path | Translator) -> "ParallelTranslator":
         """The same, with a second opinion: several candidates are written, and the judge, who writes token by token, takes the one that it finds likeliest.
         Several judges are one, an ensemble. From a folder they are loaded to where this is, in the same precision."""
+        if not judges:
+            raise OptionError("a second opinion is that of other models, got none")
         those = [Translator.of(judge, str(self.device), self.precision) for judge in judges]
         judge = those[0] if len(those) == 1 else ensemble(those)
         check_judge(judge, self)

@@ -71,6 +71,8 @@ class Translator(TextModel):
     @classmethod
     def of(cls, model: "str | Path | Translator", device: str, precision: str) -> "Translator":
         """One that is there already is taken as it is."""
+        if not isinstance(model, (str, Path, Translator)):
+            raise OptionError(f"a model is named by its folder, or is a Translator, got {brief(model)}")
         return model if isinstance(model, Translator) else cls.load(model, device, precision)
 
     def judged_by(self, *judges: "str | Path | Translator") -> "Translator":

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from manyheads.errors import InputError, OptionError, TrainingError, choose, how_many
+from manyheads.errors import InputError, ManyheadsError, OptionError, TrainingError, choose, how_many
 from manyheads.machine import Machine, choose_machine
 from manyheads.recipe import TASKS, Recipe, change_recipe, load_recipe
 from manyheads.team import Team, gathered
@@ -89,6 +89,8 @@ def train(
             show.say(f"{run.root} is finished ({why}, step {finished['step']:,}); nothing to do")
             return Trained(run.root, finished["step"], finished["metrics"], finished["reason"])
         if going_on:
+            for change in going_on.changes(chosen):
+                show.say(change)
             faculty = team.in_turn(lambda: Faculty.of(chosen, origin or run))
             if not data_changed:
                 check_unchanged(faculty, run.checkpoints)
@@ -205,7 +207,7 @@ def train_in(
     team: Team,
     show: Show,
 ) -> Trained:
-    known = base or faculty
+    known, before = base or faculty, run.files()
     task = team.in_turn(
         partial(prepare, run, recipe, known.files() if known else {}, data, changed and team.first, show)
     )
@@ -220,7 +222,11 @@ def train_in(
         listener = tensorboard_listener(recipe.train.tensorboard, run.tensorboard, show.say)
         log = Log(run.log, show.say, listener) if team.first else Silent()
         session = Session(task, state, recipe.train, machine, team, run, log, show, lenient)
-        going_on = go_on(session, changed)
+        try:
+            going_on = go_on(session, changed)
+        except ManyheadsError:
+            team.together(lambda: run.publish(before) if before else None)  # who is refused has changed nothing
+            raise
         introduce(session)
         if base and not going_on:
             judge_base(session, base)

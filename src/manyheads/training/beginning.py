@@ -52,9 +52,9 @@ def go_on(session: Session, changed: bool) -> bool:
     torch.set_num_threads(progress.threads)
     session.show.say(f"going on from step {progress.step:,}")
     check_data(session, changed)
-    if session.config.steps_for(session.task.batches_per_epoch) < progress.step:
+    if (steps := session.config.steps_for(session.task.batches_per_epoch)) < progress.step:
         raise OptionError(
-            f"a run goes on to a step that it has not reached, got step {progress.step:,} and train.steps or train.epochs before it"
+            f"a run goes on to a step that it has not reached, got {how_many(steps, 'step')} (train.steps or train.epochs) for one that is at step {progress.step:,}"
         )
     if progress.processes != team.size:
         session.show.say(f"processes: {team.size} instead of {progress.processes}: sums are rounded otherwise")

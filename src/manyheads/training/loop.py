@@ -54,8 +54,8 @@ def warmup_of(config: TrainConfig, steps: int) -> int:
 def fit(session: Session, stop: StopRequest) -> Ending:
     """Train until the steps are done, the score no longer improves, or someone asks to stop; then save."""
     task, state, config, show, team = session.task, session.state, session.config, session.show, session.team
-    ending = Ending("patience" if out_of_patience(state, config) else "finished")
-    left = config.steps_for(task.batches_per_epoch) - state.progress.step if ending.reason == "finished" else 0
+    tired = out_of_patience(state, config)
+    left = 0 if tired else config.steps_for(task.batches_per_epoch) - state.progress.step
     learn, make = choose_steps(session, left)  # first: who cannot record has other batches, and perhaps more of them
     steps = config.steps_for(task.batches_per_epoch)
     warmup = warmup_of(config, steps)
@@ -65,7 +65,8 @@ def fit(session: Session, stop: StopRequest) -> Ending:
     checkpoints = Checkpoints(session.run.checkpoints, show.say, every=save_every, keep=keep)
     meter = Meter(state.progress, session.machine.device, team)
     state.model.train()
-    last_step = steps if ending.reason == "finished" else 0
+    ending = Ending("patience" if tired and state.progress.step < steps else "finished")
+    last_step = 0 if tired else steps
     recorder, early = recorder_of(session), early_steps(validate_every) if config.replay else ()
     recorder.begin(state.progress.step)
     if state.progress.step == 0:
@@ -90,7 +91,7 @@ def fit(session: Session, stop: StopRequest) -> Ending:
         elif step in early:
             meter.pause()
             recorder.keep(state.best_model(), step, {})
-        if out_of_patience(state, config):
+        if out_of_patience(state, config) and not last:
             ending = Ending("patience")
         elif said > OVERDUE and not last:
             ending = Ending("stopped", said)

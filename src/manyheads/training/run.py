@@ -32,6 +32,10 @@ MAY_CHANGE = {
 """What may differ when a run goes on. All else would make it another run. (Teachers may lie elsewhere; their weights are compared.)"""
 
 
+UNTOLD = {"description", "train.teachers", "decode.alignment"}
+"""What is told elsewhere, or is nobody's wish."""
+
+
 class Run:
     """A run folder. `files` are what was published in it: recipe, tokenizer, model, summary."""
 
@@ -45,9 +49,9 @@ class Run:
     def locked(self) -> Iterator[None]:
         """One process at a time. The kernel lets go of the lock when its owner dies, however it dies. Who is refused before anything was learnt leaves
         no folder behind that was not there before."""
-        new = not self.root.exists()
         try:
-            self.root.mkdir(parents=True, exist_ok=True)
+            new = self.make_root()
+            first = not (self.root / LOCK).exists()
             file = open(self.root / LOCK, "a+")  # noqa: SIM115
         except NotADirectoryError:
             raise OptionError(f"--out must be a folder, got {self.root}: it is below a file") from None
@@ -74,7 +78,19 @@ class Run:
                 refused = isinstance(error, OptionError) and not any(self.checkpoints.glob("step-*"))
                 if new and (refused or not (self.root / MANIFEST).exists()):
                     shutil.rmtree(self.root, ignore_errors=True)
+                elif first and not (self.root / MANIFEST).exists():  # a folder of somebody else's
+                    (self.root / LOCK).unlink(missing_ok=True)
                 raise
+
+    def make_root(self) -> bool:
+        """Is it new? Only making it tells: a name like new/../old is that of an old folder once new is there."""
+        try:
+            self.root.mkdir(parents=True)
+        except FileExistsError:
+            if not self.root.is_dir():
+                raise
+            return False
+        return True
 
     def begin(self, recipe: Recipe, resume: bool) -> None:
         """Refuse a folder that holds something else. A run that was killed early left no more than its data."""
@@ -90,9 +106,7 @@ class Run:
     def check_same_recipe(self, recipe: Recipe) -> None:
         stored = self.recipe()
         differences = [
-            f"{key}: {old!r} then, {new!r} now"
-            for key, old, new in compare(stored.as_tables(), recipe.as_tables())
-            if key not in MAY_CHANGE
+            told(*change) for change in compare(stored.as_tables(), recipe.as_tables()) if change[0] not in MAY_CHANGE
         ]
         if differences:
             raise OptionError(
@@ -100,6 +114,11 @@ class Run:
                 + "\n".join(f"  - {difference}" for difference in differences),
                 hint="another --out starts a run of its own",
             )
+
+    def changes(self, recipe: Recipe) -> list[str]:
+        """What may differ from the recipe that it has, and does."""
+        both = self.began_with(), recipe.as_tables()
+        return [told(*change) for change in compare(*both) if change[0] in MAY_CHANGE - UNTOLD]
 
     def recipe(self) -> Recipe:
         return recipe_from_text(read_file(self.root, RECIPE).decode(), str(self.root / RECIPE))
@@ -149,6 +168,11 @@ class Run:
 
     def publish_summary(self, summary: dict[str, Any]) -> None:
         self.publish({SUMMARY: (json.dumps(summary, indent=1) + "\n").encode()})
+
+
+def told(key: str, old: Any, new: Any) -> str:
+    then, now = ("nothing" if value is None else json.dumps(value, ensure_ascii=False) for value in (old, new))
+    return f"{key}: {then} then, {now} now"
 
 
 def compare(old: dict[str, Any], new: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
