@@ -36,17 +36,24 @@ def events(run, kind):
     return [event for event in found if event["event"] == kind]
 
 
+STEP = EagerSteps.__call__
+
+
+def killed_at(monkeypatch, step):
+    """As by a power cut: nothing is saved."""
+
+    def compute(self, batch, number, rate):
+        if number == step:
+            raise SystemError("killed")
+        return STEP(self, batch, number, rate)
+
+    monkeypatch.setattr(EagerSteps, "__call__", compute)
+
+
 def test_a_fine_tuning_that_saved_nothing_begins_with_its_base_again(data, base, tmp_path, monkeypatch):
     """Whoever goes on need not say again what it was: the run knows."""
     whole = train(base=base, **data, out=tmp_path / "whole", changes=FEW)
-    step = EagerSteps.__call__
-
-    def killed(self, batch, number, rate):
-        if number == 2:
-            raise SystemError("killed")
-        return step(self, batch, number, rate)
-
-    monkeypatch.setattr(EagerSteps, "__call__", killed)
+    killed_at(monkeypatch, 2)
     with pytest.raises(SystemError, match="killed"):
         train(base=base, **data, out=tmp_path / "killed", changes=FEW)
     monkeypatch.undo()
@@ -93,17 +100,10 @@ def test_what_was_skipped_before_a_stop_is_counted(data, tmp_path, monkeypatch):
     monkeypatch.setattr(Task, "loss", broken)
     monkeypatch.setattr(Task, "fused_loss", lambda self: self.loss)
     changes = {**TINY, **FEW, "train.validate_every": 4, "train.save_every": 3}
-    step = EagerSteps.__call__
-
-    def killed(self, batch, number, rate):
-        if number == 4:
-            raise SystemError("killed")
-        return step(self, batch, number, rate)
-
-    monkeypatch.setattr(EagerSteps, "__call__", killed)
+    killed_at(monkeypatch, 4)
     with pytest.raises(SystemError):
         train("tiny", **data, out=tmp_path / "run", changes=changes)
-    monkeypatch.setattr(EagerSteps, "__call__", step)
+    killed_at(monkeypatch, None)
     run = train(**data, out=tmp_path / "run", resume=True).folder
     assert [event["step"] for event in events(run, "not_finite")] == [2]
     assert json.loads((run / "summary.json").read_text())["not_finite"] == 1
@@ -125,14 +125,7 @@ def test_alignment_is_looked_for_again_by_who_goes_on(data, tmp_path, monkeypatc
 
 def test_a_run_that_is_told_to_end_where_it_was_stopped_has_a_model(data, tmp_path, monkeypatch):
     changes = {**TINY, **FEW, "train.steps": 20, "train.validate_every": 20, "train.save_every": 4}
-    step = EagerSteps.__call__
-
-    def killed(self, batch, number, rate):
-        if number == 5:
-            raise SystemError("killed")
-        return step(self, batch, number, rate)
-
-    monkeypatch.setattr(EagerSteps, "__call__", killed)
+    killed_at(monkeypatch, 5)
     with pytest.raises(SystemError):
         train("tiny", **data, out=tmp_path / "run", changes=changes)
     monkeypatch.undo()
