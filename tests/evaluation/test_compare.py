@@ -6,6 +6,7 @@ import pytest
 
 from decoding.test_translator import build
 from manyheads import OptionError, compare
+from manyheads.cli.compare import compare as show_comparison
 from manyheads.cli.compare import show
 from manyheads.evaluation.compare import compare_outputs, largest_differences
 from manyheads.evaluation.scores import score_outputs
@@ -120,3 +121,10 @@ def test_what_sides_are_called_matters_where_files_name_them(tmp_path):
     with pytest.raises(OptionError, match="call the sides of a file alike, got 'en', 'de' and 'eng', 'deu'"):
         compare([one.naming("en", "de"), other], [str(jsonl)])
     assert compare([one, other], [str(jsonl)], source="en", target="de").lines == 2
+
+
+def test_of_few_pairs_it_is_said_that_p_means_little(tmp_path, capsys):
+    data = tmp_path / "two.tsv"
+    data.write_text("Danke!\tThanks!\nJa.\tYes.\n")
+    show_comparison("de-en", "de-en", data=(str(data),), device="cpu")
+    assert "2 pairs: too few for p and intervals to mean much" in capsys.readouterr().err

@@ -170,3 +170,13 @@ def test_what_is_changed_by_who_goes_on_is_told(data, tmp_path, capsys):
     assert "train.steps: 6 then, 9 now" in said
     assert "decode.beam: 2 then, 3 now" in said
     assert "description" not in said
+
+
+def test_what_a_finished_run_does_not_take_is_told(data, tmp_path, capsys):
+    run = train("tiny", **data, out=tmp_path / "run", changes={**TINY, **FEW}).folder
+    before = (run / "recipe.toml").read_bytes()
+    train(**{**data, "quiet": False}, out=run, changes={"decode.beam": 3}, resume=True)
+    said = capsys.readouterr().err
+    assert "decode.beam: 2 then, 3 now: not taken" in said
+    assert "nothing to do" in said
+    assert (run / "recipe.toml").read_bytes() == before

@@ -1,6 +1,7 @@
 """`manyheads compare`: which of several models is better, and is that luck?"""
 
 import json
+import sys
 from typing import Any
 
 from rich.table import Table
@@ -19,7 +20,7 @@ from manyheads.cli.options import (
     TargetName,
     say,
 )
-from manyheads.errors import OptionError
+from manyheads.errors import OptionError, how_many
 
 __all__ = ["compare"]
 
@@ -60,6 +61,7 @@ def compare(
     """
     if len(models) < 2:
         raise OptionError(f"a comparison is of two models or more, got {len(models)}")
+    from manyheads.evaluation.compare import FEWEST
     from manyheads.evaluation.compare import compare as compare_models
 
     given = {"beam": beam, "length_penalty": length_penalty}
@@ -69,6 +71,8 @@ def compare(
         print(json.dumps(found.as_object(), ensure_ascii=False))  # noqa: T201
     else:
         show(found)
+        if found.lines < FEWEST:
+            print(f"{how_many(found.lines, 'pair')}: too few for p and intervals to mean much", file=sys.stderr)  # noqa: T201
         say(found.left_out, "blank on one side or too long, left out")
     for name, count in zip(found.models, found.not_finite, strict=True):
         say(count, f"of {name} {NOT_FINITE}")
@@ -94,4 +98,7 @@ def show(found: Any) -> None:
 
 
 def cells(figure: Any) -> tuple[str, str]:
-    return f"{figure.score:.2f} ± {figure.interval:.2f}", "" if figure.p is None else f"{figure.p:.3f}"
+    return (
+        f"{figure.score:.2f} ± {figure.interval:.2f}",
+        "" if figure.p is None else f"{figure.p:.3f}" if figure.p >= 0.001 else "< 0.001",
+    )

@@ -137,7 +137,14 @@ def as_typed(message: str, words: list[str]) -> str:
             message = re.sub(rf"(?<![\w./=-]){re.escape(name)}(?![\w./=-])", option, message)
         elif option in typed and message.startswith(f"{name} "):
             message = option + message.removeprefix(name)
+    for name, option in OTHERWISE:
+        if option in typed and message.startswith(f"{name} "):
+            message = option + message.removeprefix(name)
     return message
+
+
+OTHERWISE = (("stretch", "--length"), ("sample", "--mbr"))
+"""What is called otherwise in Python, or follows from something else: by what was typed."""
 
 
 def options_of(words: list[str]) -> list[str]:

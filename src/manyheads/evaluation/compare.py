@@ -25,12 +25,14 @@ from manyheads.evaluation.rates import group_references, wrong_symbols
 from manyheads.text.corpus import Counts, Pair, Paths, check_paths, files_of, names_sides
 from manyheads.text.parallel import read_dev
 
-__all__ = ["Comparison", "Difference", "Figure", "compare", "compare_outputs"]
+__all__ = ["FEWEST", "Comparison", "Difference", "Figure", "compare", "compare_outputs"]
 
 TESTS = {"bootstrap": "bs", "randomisation": "ar"}
 TRIALS = 10_000
 RESAMPLES = 1_000
 SHOWN = 5
+FEWEST = 30
+"""Pairs from which on resampling is to be trusted."""
 
 
 @dataclass(frozen=True)

@@ -16,16 +16,12 @@ from sacrebleu.metrics.chrf import CHRF
 from manyheads.decoding.forced import score_ids
 from manyheads.decoding.options import Search
 from manyheads.decoding.translator import Translator
-from manyheads.evaluation.compare import Figure, paired_test
+from manyheads.evaluation.compare import FEWEST, Figure, paired_test
 from manyheads.inspection.switches import Head, switched_off
 from manyheads.text.corpus import Pair
 from manyheads.text.tokenizer import END
 
 __all__ = ["Losses", "Lost", "Without", "losses", "without"]
-
-
-FEWEST = 30
-"""Pairs from which on resampling is asked."""
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,8 @@ def train(
             team.together(lambda: task_of(chosen).check(chosen, run.data, data))
         if finished:
             why = "it no longer got better" if finished["reason"] == "patience" else "all steps done"
+            for change in going_on.changes(chosen) if going_on else ():
+                show.say(f"{change}: not taken")
             show.say(f"{run.root} is finished ({why}, step {finished['step']:,}); nothing to do")
             return Trained(run.root, finished["step"], finished["metrics"], finished["reason"])
         if going_on:
