@@ -276,8 +276,8 @@ def test_weights_of_several_files_are_said(tmp_path, capsys):
     for recipe in ("classify/small", "embed/small"):
         train(recipe, **files, out=tmp_path / recipe, changes={**TINY, "train.steps": 1}, device="cpu")
         said = "".join(capsys.readouterr().err.split())
-        what = "texts" if recipe == "classify/small" else "pairs"
-        assert f"a.tsv:2{what}×1" in said
+        what = "text" if recipe == "classify/small" else "pair"
+        assert f"a.tsv:2{what}s×1" in said
         assert f"b.tsv:1{what}×3" in said
 
 

@@ -82,23 +82,22 @@ def train(
         team.together(lambda: task_of(chosen).check_team(team))
         lock = partial(until_the_end.enter_context, run.locked())
         finished = team.together(lambda: begin(run, chosen, resume or team.restarted, lock))
+        told = going_on.changes(chosen) if going_on else []
         if finished and not data_changed:
             team.together(lambda: task_of(chosen).check(chosen, run.data, data))
         if finished:
             why = "it no longer got better" if finished["reason"] == "patience" else "all steps done"
-            for change in going_on.changes(chosen) if going_on else ():
+            for change in told:
                 show.say(f"{change}: not taken")
             show.say(f"{run.root} is finished ({why}, step {finished['step']:,}); nothing to do")
             return Trained(run.root, finished["step"], finished["metrics"], finished["reason"])
         if going_on:
-            for change in going_on.changes(chosen):
-                show.say(change)
             faculty = team.in_turn(lambda: Faculty.of(chosen, origin or run))
             if not data_changed:
                 check_unchanged(faculty, run.checkpoints)
         machine = choose_machine(team.device(device), chosen.train.precision, chosen.model.width)
         machine = as_before(machine, chosen.train.precision, run) if going_on else as_one(machine, team)
-        return train_in(run, chosen, origin, faculty, data, data_changed, lenient, machine, team, show)
+        return train_in(run, chosen, origin, faculty, data, data_changed, lenient, machine, team, show, told)
 
 
 def as_one(machine: Machine, team: Team) -> Machine:
@@ -208,7 +207,9 @@ def train_in(
     machine: Machine,
     team: Team,
     show: Show,
+    told: Sequence[str],
 ) -> Trained:
+    """`told`: what of a run that goes on is no longer as it was, for people. Who is refused is told that alone."""
     known, before = base or faculty, run.files()
     task = team.in_turn(
         partial(prepare, run, recipe, known.files() if known else {}, data, changed and team.first, show)
@@ -229,6 +230,8 @@ def train_in(
         except ManyheadsError:
             team.together(lambda: run.publish(before) if before else None)  # who is refused has changed nothing
             raise
+        for change in told:
+            show.say(change)
         introduce(session)
         if base and not going_on:
             judge_base(session, base)
