@@ -20,7 +20,7 @@ from manyheads.models.parallel import SPREAD, ParallelTransformer
 from manyheads.nn import Padded
 from manyheads.tasks.consistency import choose_loss
 from manyheads.tasks.pairs import PackedPairs, pack_pairs
-from manyheads.tasks.parallel import LENGTH_WEIGHT, PlacesBatch, PlacesLoss, Task, graph_loss, shown
+from manyheads.tasks.parallel import LENGTH_WEIGHT, GraphLoss, PlacesBatch, PlacesLoss, Task, shown
 from manyheads.text.dropout import one_after_the_other
 from manyheads.text.packs import Room
 from manyheads.text.places import asked_for, filled_up, hide_places, read_there
@@ -159,7 +159,11 @@ def graph_batch():
     return PlacesBatch(torch.from_numpy(rows(SOURCES).padded(after=END)), canvas, padded(TARGETS)), vertices
 
 
-def test_the_loss_of_a_graph_is_that_of_all_paths():
+GRAPH = GraphLoss()
+
+
+@pytest.mark.parametrize("loss", [GRAPH, GRAPH.fused], ids=["of logits", "of states"])
+def test_the_loss_of_a_graph_is_that_of_all_paths(loss):
     model = model_that("graph")
     batch, vertices = graph_batch()
     total = 0.0
@@ -173,41 +177,75 @@ def test_the_loss_of_a_graph_is_that_of_all_paths():
                 steps = sum(links[0, a, b] for a, b in pairwise(whole))
                 paths.append(steps + sum(log_p[v, word] for v, word in zip(path, target, strict=True)))
             total -= torch.stack(paths).logsumexp(0).item()
-        assert float(graph_loss(model, batch)) == pytest.approx(total, rel=1e-6)
-        halves = sum(float(graph_loss(model, half)) for half in batch.halves())
+        assert float(loss(model, batch)) == pytest.approx(total, rel=1e-6)
+        halves = sum(float(loss(model, half)) for half in batch.halves())
         assert halves == pytest.approx(total, rel=1e-6)
+
+
+def gradients(loss, model, batch):
+    return torch.autograd.grad(loss(model, batch), list(model.parameters()), allow_unused=True)
+
+
+def test_by_states_a_graph_has_the_gradient_that_it_has_by_logits():
+    model, (batch, _) = model_that("graph"), graph_batch()
+    for mine, other in zip(gradients(GRAPH.fused, model, batch), gradients(GRAPH, model, batch), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("loss", [GRAPH, GRAPH.fused], ids=["of logits", "of states"])
+def test_rows_and_places_more_change_nothing(loss):
+    model, (batch, _) = model_that("graph"), graph_batch()
+    batch = replace(batch, labels=padded([*TARGETS[:2], []]))  # a row that nothing is learnt from is nothing new
+    wider = batch.rounded()
+    assert [tuple(t.shape) for t in wider.tensors()] == [(4, 8), (4, 8), (4, 8)]
+    assert loss(model, wider).item() == pytest.approx(loss(model, batch).item(), rel=1e-6)
+    for mine, other in zip(gradients(loss, model, wider), gradients(loss, model, batch), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-7)
+
+
+def glanced(batch, share):
+    return replace(batch, glance=torch.full((len(batch.source),), share))
 
 
 def test_a_glance_shows_words_of_the_target_on_its_best_path():
     model, (batch, vertices) = model_that("graph"), graph_batch()
-    lengths = torch.tensor([len(target) for target in TARGETS])
-    looked = model(*batch.inputs)
-    seen = shown(replace(batch, glance=1.0), lengths, *looked)
+    looked = *model.read(*batch.inputs), model.output_words
+    seen = shown(batch, torch.ones(3), *looked)
     for row, (target, count) in enumerate(zip(TARGETS, vertices, strict=True)):
         inner = [word for word in seen[row].tolist() if word not in (MASK, PADDING)]
         assert inner, "an untrained model gets something wrong"
         it = iter(target)
         assert all(word in it for word in inner), "in the order of the target"
         assert seen[row, 0] == seen[row, count - 1] == MASK
-    assert torch.equal(shown(batch, lengths, *looked), batch.target)
+    assert torch.equal(shown(batch, torch.zeros(3), *looked), batch.target)
 
 
-def test_what_was_shown_is_read_in_the_second_look():
+@pytest.mark.parametrize("loss", [GRAPH, GRAPH.fused], ids=["of logits", "of states"])
+def test_what_was_shown_is_read_in_the_second_look(loss):
     model, (batch, _) = model_that("graph"), graph_batch()
-    lengths = torch.tensor([len(target) for target in TARGETS])
     torch.manual_seed(3)
-    batch = replace(batch, glance=0.5)
-    found = graph_loss(model, batch)
+    found = loss(model, glanced(batch, 0.5))
     found.backward()
     torch.manual_seed(3)
-    seen = shown(batch, lengths, *model(*batch.inputs))
+    seen = shown(batch, torch.full((3,), 0.5), *model.read(*batch.inputs), model.output_words)
     assert not torch.equal(seen, batch.target)
-    wanted = graph_loss(model, replace(batch, target=seen, glance=0.0))
+    wanted = loss(model, replace(batch, target=seen))
     assert found.item() == pytest.approx(wanted.item())
     ours = [weight.grad for weight in model.parameters()]
     theirs = torch.autograd.grad(wanted, list(model.parameters()), allow_unused=True)
     for mine, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(mine, other)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("loss", [GRAPH, GRAPH.fused], ids=["of logits", "of states"])
+def test_rounded_to_half_precision_all_learns_from_the_second_look(loss, device):
+    """What autocast keeps of a first look, which nothing is learnt from, is not for the second."""
+    model = model_that("graph").float().to(device)
+    with torch.autocast(device.type, torch.bfloat16):
+        value = loss(model, glanced(graph_batch()[0], 0.5).to(device))
+    value.backward()
+    assert not [name for name, weight in model.named_parameters() if weight.grad is None]
 
 
 # ── runs ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -237,30 +275,34 @@ def test_it_learns_and_translates_at_once(tmp_path, writes):
 
 def test_a_glance_falls_to_a_fifth_by_the_end(tmp_path, monkeypatch):
     file, loss, seen = copies(tmp_path), Task.loss, []
-    monkeypatch.setattr(Task, "loss", lambda self, model, batch: seen.append(batch.glance) or loss(self, model, batch))
+    monkeypatch.setattr(
+        Task, "loss", lambda self, model, batch: seen.extend(batch.glance.unique()) or loss(self, model, batch)
+    )
     monkeypatch.setattr(Task, "fused_loss", lambda self: self.loss)
     train("parallel/graph", train=[file], dev=[file], out=tmp_path / "run", changes=TINY | {"train.steps": 5})
-    assert seen == pytest.approx([0.5, 0.42, 0.34, 0.26, 0.18])
+    assert [float(share) for share in seen] == pytest.approx([0.5, 0.42, 0.34, 0.26, 0.18])
 
 
 @pytest.mark.parametrize("writes", ["mask", "graph"])
 def test_a_run_that_broke_off_and_goes_on_ends_with_the_same_bytes(tmp_path, monkeypatch, writes):
-    file, loss, seen = copies(tmp_path), Task.loss, []
+    file, seen = copies(tmp_path), []
     changes = TINY | {"train.steps": 8, "train.save_every": 3}
 
     def run(out, **more):
         train(f"parallel/{writes}", train=[file], dev=[file], out=tmp_path / out, changes=changes, **more)
 
-    def break_off(self, model, batch):
-        seen.append(batch)
-        if len(seen) == 5:
-            raise KeyboardInterrupt
-        return loss(self, model, batch)
+    def breaking_off(task, whole=Task.fused_loss):
+        def loss(model, batch):
+            seen.append(batch)
+            if len(seen) == 5:
+                raise KeyboardInterrupt
+            return whole(task)(model, batch)
+
+        return loss
 
     run("whole")
     with monkeypatch.context() as patch:
-        patch.setattr(Task, "loss", break_off)
-        patch.setattr(Task, "fused_loss", lambda self: self.loss)
+        patch.setattr(Task, "fused_loss", breaking_off)
         with pytest.raises(KeyboardInterrupt):
             run("broken")
     run("broken", resume=True)

@@ -26,8 +26,10 @@ from manyheads.nn import DecoderCache, Layout, Memory, Packed, Padded
 
 __all__ = ["LengthPredictor", "Links", "ParallelTransformer", "as_difference", "lengths_of", "likely_lengths"]
 
-Glance = Callable[[Float[Tensor, "*target W"], Float[Tensor, "..."] | None], Int[Tensor, "*target"]]
-"""From logits and links to what is read then."""
+Glance = Callable[
+    [Float[Tensor, "*target D"], Float[Tensor, "..."] | None, Float[Tensor, "W D"]], Int[Tensor, "*target"]
+]
+"""From states, links and the table of words to what is read then."""
 
 
 class ParallelTransformer(Transformer):
@@ -48,22 +50,20 @@ class ParallelTransformer(Transformer):
         self, source: Int[Tensor, "*source"], target: Int[Tensor, "*target"],
         source_layout: Layout | None = None, target_layout: Layout | None = None, glance: Glance | None = None,
     ) -> tuple[Float[Tensor, "*target W"], Float[Tensor, "..."] | None]:  # fmt: skip
-        """Logits of the word in every place; and how likely lengths are, or links. After a first look, which nothing is learnt from, `glance` may
-        say what is to be read instead."""
-        memory = self.encode(source, source_layout)
-        if glance is not None:
-            with torch.no_grad():
-                states, more = self.look(target, memory, target_layout)
-                target = glance(self.logits(states), more)
-        states, more = self.look(target, memory, target_layout)
+        """Logits of the word in every place; and how likely lengths are, or links."""
+        states, more = self.read(source, target, source_layout, target_layout, glance)
         return self.logits(states), more
 
     def read(
         self, source: Int[Tensor, "*source"], target: Int[Tensor, "*target"],
-        source_layout: Layout | None = None, target_layout: Layout | None = None,
+        source_layout: Layout | None = None, target_layout: Layout | None = None, glance: Glance | None = None,
     ) -> tuple[Float[Tensor, "*target D"], Float[Tensor, "..."] | None]:  # fmt: skip
-        """The same, with the states that logits are made of."""
-        return self.look(target, self.encode(source, source_layout), target_layout)
+        """The same, with the states that logits are made of. After a first look, which nothing is learnt from, `glance` may say what is to be read instead."""
+        memory = self.encode(source, source_layout)
+        if glance is not None:
+            with torch.no_grad():
+                target = glance(*self.look(target, memory, target_layout), self.output_words)
+        return self.look(target, memory, target_layout)
 
     def look(
         self, target: Int[Tensor, "*target"], memory: Memory, target_layout: Layout | None = None

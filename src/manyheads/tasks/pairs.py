@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Int
+import torch.nn.functional as F
+from jaxtyping import Int, Shaped
 from torch import Tensor
 
 from manyheads.nn import Layout, Packed
@@ -106,6 +107,24 @@ class PairBatch(Tensors):
 
     def twice(self) -> "PairBatch":
         return self.with_tensors(t.repeat(2, 1) for t in self.tensors())
+
+    def rounded(self) -> Self:
+        """Padded to one of few shapes: a little wider, and with rows behind the others of which nothing is learnt. They say what the first one says: a row
+        without any tokens would be another kind of sentence."""
+        rows = len(self.source)
+        more = self.with_tensors(rounded_up(t) for t in self.tensors())
+        more.labels[rows:] = PADDING
+        return more
+
+
+ROWS, TOKENS = 4, 8
+"""What rows and tokens are rounded up to a multiple of. Graphs of 29,000 and of 156,000 pairs then have some forty shapes instead of a hundred, and 7 to 10 %
+more places."""
+
+
+def rounded_up(t: Shaped[Tensor, "B *tokens"]) -> Shaped[Tensor, "_ *more"]:
+    wider = F.pad(t, (0, -t.shape[1] % TOKENS), value=PADDING) if t.ndim > 1 else t
+    return torch.cat([wider, wider[:1].expand(-len(t) % ROWS, *wider.shape[1:])])
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,13 +17,15 @@ from torch import Tensor, nn
 
 from manyheads.decoding.parallel_translator import ParallelTranslator
 from manyheads.decoding.translator import Translator
-from manyheads.models.parallel import ParallelTransformer, as_difference, lengths_of
+from manyheads.models.parallel import Glance, ParallelTransformer, as_difference, lengths_of
 from manyheads.nn import Layout, Padded
 from manyheads.nn.paths import best_path, log_likelihood
 from manyheads.nn.vocabulary_loss import vocabulary_loss, vocabulary_loss_applies
+from manyheads.nn.words_at import are_best, words_at
 from manyheads.recipe import Recipe
 from manyheads.tasks import translate
 from manyheads.tasks.consistency import PairLoss
+from manyheads.tasks.losses import log_probabilities
 from manyheads.tasks.pairs import Inputs, PackedPairs, PairBatch, Pairs, pack_pairs
 from manyheads.tasks.translate import VALIDATION_BATCH
 from manyheads.team import ALONE, Team
@@ -33,7 +35,7 @@ from manyheads.text.shards import Rows
 from manyheads.text.tokenizer import END, PADDING
 from manyheads.text.turns import Numbers
 
-__all__ = ["PlacesBatch", "PlacesLoss", "Task", "graph_loss"]
+__all__ = ["GraphLoss", "PlacesBatch", "PlacesLoss", "Task"]
 
 FORGONE = 0.8
 """Of a glance, by the end of training."""
@@ -49,7 +51,7 @@ class Task(translate.Task):
         super().__init__(recipe, *data)
         self.mask = self.vocabulary.target.size
         graph = recipe.parallel.writes == "graph"
-        self.judge_batch = graph_loss if graph else PlacesLoss(self.summed_loss)
+        self.judge_batch = GraphLoss() if graph else PlacesLoss(self.summed_loss)
 
     def build(self) -> ParallelTransformer:
         return ParallelTransformer(self.recipe.parallel, self.vocabulary.sizes)
@@ -57,6 +59,11 @@ class Task(translate.Task):
     @property
     def packs_well(self) -> bool:
         return self.recipe.parallel.packs_well and self.recipe.parallel.writes != "graph"
+
+    @property
+    def has_few_shapes(self) -> bool:  # type: ignore[override]
+        """A graph's links are a square for each sentence, which no pack has room for. (Learned positions end where a wider batch would not.)"""
+        return self.recipe.parallel.writes == "graph" and self.recipe.parallel.positions != "learned"
 
     def lengths(self) -> tuple[Numbers, Numbers]:
         sources = self.sources.lengths + 1
@@ -84,7 +91,9 @@ class Task(translate.Task):
 
     def batch(self, step: int, team: Team = ALONE) -> Any:
         batch = super().batch(step, team)
-        return replace(batch, glance=self.glance_at(step)) if isinstance(batch, PlacesBatch) else batch
+        if not self.recipe.train.glance:
+            return batch
+        return replace(batch, glance=torch.full((len(batch.source),), self.glance_at(step)))
 
     def glance_at(self, step: int) -> float:
         """It falls evenly, to a fifth by the end: who is shown much in the beginning must do with little when it is on its own."""
@@ -125,7 +134,7 @@ class Task(translate.Task):
         return self.judge_batch(model, batch)
 
     def fused_loss(self) -> Any:
-        return self.judge_batch.fused if isinstance(self.judge_batch, PlacesLoss) else self.judge_batch
+        return self.judge_batch.fused
 
     def example(self) -> None:
         """What a head does while nothing is known yet says little."""
@@ -145,10 +154,10 @@ class Task(translate.Task):
 class PlacesBatch(PairBatch):
     """target: places, some of them masked · labels: what they should say, padding where nothing is asked for
 
-    glance   of a graph, the share of what a first look gets wrong that is then shown
+    glance   of each sentence of a graph, the share of what a first look gets wrong that is then shown
     """
 
-    glance: float = 0.0
+    glance: Float[Tensor, " B"] | None = None
 
     @property
     def inputs(self) -> Inputs:
@@ -209,39 +218,61 @@ def labels_in(labels: Int[Tensor, "*target"], layout: Layout) -> Int[Tensor, " B
     return ends[layout.offsets[1:].long()] - ends[layout.offsets[:-1].long()]
 
 
-def graph_loss(model: nn.Module, batch: PlacesBatch) -> Float[Tensor, ""]:
+class GraphLoss:
     """−log P of the targets, over all paths. What a glance shows (Qian et al. 2021) lets a model learn to depend on other words without ever reading all
     of them."""
-    lengths = (batch.labels != PADDING).sum(1)
-    logits, links = model(*batch.inputs, partial(shown, batch, lengths) if batch.glance else None)
-    words = words_at(logits, batch.labels)
-    log_p = log_likelihood(words, links, lengths.clamp(min=1), last_vertex(batch))
-    return -log_p.masked_fill(lengths == 0, 0).sum()
+
+    def __call__(self, model: nn.Module, batch: PlacesBatch) -> Float[Tensor, ""]:
+        logits, links = model(*batch.inputs, glance_at(batch))
+        return self.judged(words_in(logits, batch.labels), links, batch)
+
+    def fused(self, model: Any, batch: PlacesBatch) -> Float[Tensor, ""]:
+        """The same by the states that logits are made of, which are then never held."""
+        states, links = model.read(*batch.inputs, glance_at(batch))
+        return self.judged(words_at(states, model.output_words, batch.labels), links, batch)
+
+    def judged(
+        self, words: Float[Tensor, "B T L"], links: Float[Tensor, "B L L"], batch: PlacesBatch
+    ) -> Float[Tensor, ""]:
+        lengths = lengths_in(batch)
+        log_p = log_likelihood(words, links, lengths.clamp(min=1), last_vertex(batch))
+        return -log_p.masked_fill(lengths == 0, 0).sum()
+
+
+def glance_at(batch: PlacesBatch) -> Glance | None:
+    return None if batch.glance is None else partial(shown, batch, batch.glance)
 
 
 def shown(
     batch: PlacesBatch,
-    lengths: Int[Tensor, " B"],
-    logits: Float[Tensor, "B L W"],
+    share: Float[Tensor, " B"],
+    states: Float[Tensor, "B L D"],
     links: Float[Tensor, "B L L"] | None,
+    table: Float[Tensor, "W D"],
 ) -> Int[Tensor, "B L"]:
-    """What is read in the second look: on the path that spells the target best, some of the words that the first got wrong."""
+    """What is read in the second look: on the path that spells the target best, a share of the words that the first got wrong."""
     assert links is not None
-    path = best_path(words_at(logits, batch.labels), links, lengths.clamp(min=1), last_vertex(batch))
-    there = batch.labels != PADDING
-    wrong = (logits.argmax(-1).gather(1, path) != batch.labels) & there
-    count = (wrong.sum(1) * batch.glance).round()
+    words, there = words_at(states, table, batch.labels), batch.labels != PADDING
+    path = best_path(words, links, lengths_in(batch).clamp(min=1), last_vertex(batch))
+    on_path = states.gather(1, path[:, :, None].expand(-1, -1, states.shape[-1]))
+    wrong = there & ~are_best(on_path, table, batch.labels)
+    count = (wrong.sum(1) * share).round()
     draws = torch.rand(path.shape, device=path.device).masked_fill(~there, 2)
     chosen = (draws.argsort(1).argsort(1) < count[:, None]) & there
     # Places that are not chosen write the mask, where it is: into the first vertex, which says nothing.
     return batch.target.scatter(1, path.masked_fill(~chosen, 0), torch.where(chosen, batch.labels, batch.target[:, :1]))
 
 
+def lengths_in(batch: PairBatch) -> Int[Tensor, " B"]:
+    """Words of each target; none of a row that nothing is learnt from."""
+    return (batch.labels != PADDING).sum(1)
+
+
 def last_vertex(batch: PairBatch) -> Int[Tensor, " B"]:
     return (batch.target != PADDING).sum(1) - 1
 
 
-def words_at(logits: Float[Tensor, "B L W"], labels: Int[Tensor, "B T"]) -> Float[Tensor, "B T L"]:
-    """log P that each vertex says each word of the target."""
-    log_p = logits.float().log_softmax(-1)
+def words_in(logits: Float[Tensor, "B L W"], labels: Int[Tensor, "B T"]) -> Float[Tensor, "B T L"]:
+    """log P that each vertex says each word of the target: that of words_at, of logits that are there."""
+    log_p = log_probabilities(logits)
     return log_p.gather(2, labels[:, None].expand(-1, logits.shape[1], -1)).mT

@@ -1,0 +1,86 @@
+"""How likely vertices find the words of their sentences: of a graph, every vertex is asked about every word of the target.
+
+That is a few dozen of the thousands of words that each vertex has a logit for; of the others only the sum is needed. So logits are made for a share of the
+vertices at a time, summed, and forgotten; their gradient needs them once more, and makes them again. Nothing of the size of vertices × vocabulary is ever held.
+
+    words[t, v] = states[v] · table[label t] − log Σ exp(states[v] · table)
+
+B sentences · T words · L vertices · N vertices of all sentences · D width · W words of the vocabulary
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from manyheads.nn.norms import half_of
+
+__all__ = ["are_best", "words_at"]
+
+LOGITS = {"cpu": 1 << 21, "cuda": 1 << 28}
+"""Of a share: on a CPU, as many as a cache holds with what is made of them; elsewhere enough to keep it busy."""
+
+
+def words_at(
+    states: Float[Tensor, "B L D"], table: Float[Tensor, "W D"], labels: Int[Tensor, "B T"]
+) -> Float[Tensor, "B T L"]:
+    """log P of the words, in float32 at least; logits are rounded as autocast wants it."""
+    scores = wide(F.embedding(labels, table) @ states.mT)
+    rows = states.to(half_of(states)).flatten(0, 1)
+    return scores - LogTotal.apply(rows, table).view(states.shape[:2])[:, None]
+
+
+@torch.no_grad()
+def are_best(
+    states: Float[Tensor, "*places D"], table: Float[Tensor, "W D"], labels: Int[Tensor, "*places"]
+) -> Bool[Tensor, "*places"]:
+    """Is no other word likelier there?"""
+    rows, asked = states.to(half_of(states)).flatten(0, -2), labels.flatten()
+    found = torch.empty_like(asked, dtype=torch.bool)
+    for some, logits in in_shares(rows, table.to(rows.dtype)):
+        found[some] = logits.gather(1, asked[some, None])[:, 0] >= logits.amax(-1)
+    return found.view(labels.shape)
+
+
+class LogTotal(torch.autograd.Function):
+    """log Σ exp over all words."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Float[Tensor, "N D"], table: Float[Tensor, "W D"]) -> Float[Tensor, " N"]:
+        words = table.to(rows.dtype)
+        totals = torch.empty(len(rows), dtype=wide(rows[:0]).dtype, device=rows.device)
+        for some, logits in in_shares(rows, words):
+            totals[some] = wide(logits).logsumexp(-1)
+        ctx.save_for_backward(rows, words, totals)
+        ctx.kind = table.dtype
+        return totals
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Float[Tensor, " N"]) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        rows, words, totals = ctx.saved_tensors
+        of_rows, of_words = torch.empty_like(rows), torch.zeros_like(words, dtype=ctx.kind)
+        for some, logits in in_shares(rows, words):
+            p = wide(logits).sub_(totals[some, None]).exp_().mul_(gradient[some, None]).to(rows.dtype)
+            of_rows[some] = p @ words
+            of_words += p.T @ rows[some]
+        return of_rows, of_words
+
+
+def in_shares(
+    rows: Float[Tensor, "N D"], words: Float[Tensor, "W D"]
+) -> Iterator[tuple[slice, Float[Tensor, "share W"]]]:
+    """Which vertices, and all of their logits."""
+    share = max(1, LOGITS.get(rows.device.type, LOGITS["cuda"]) // len(words))
+    with torch.autocast(rows.device.type, enabled=False):
+        for start in range(0, len(rows), share):
+            some = slice(start, start + share)
+            yield some, rows[some] @ words.T
+
+
+def wide(x: Tensor) -> Tensor:
+    return x.to(torch.promote_types(x.dtype, torch.float32))
