@@ -109,9 +109,9 @@ class TrainConfig(Section):
     shard            among several processes, share out weights, gradients and the optimizer's state: for models that do not
                      fit on one device; slower
     precision        "bf16" or "fp32" ("auto": bf16 where the device is good at it; on a CPU, from a width of 256 on)
-    fast             on one GPU in bf16, "on" packs sentences end to end and records an update, compiled, as a CUDA graph; "off" pads
-                     them and computes operation by operation; "auto" is "on" where it can be and the run is long enough to pay
-                     for compiling
+    fast             on one GPU in bf16, "on" packs sentences end to end and records an update, compiled, as a CUDA graph (a model
+                     that writes a graph pads them, and records an update for each shape); "off" pads them and computes
+                     operation by operation; "auto" is "on" where it can be and the run is long enough to pay for compiling
     tensorboard      write the curves for TensorBoard, too, to tensorboard/ in the folder of the run
     replay           keep what every head does with one pair of the development set, as it learns, in replay/, and make
                      inspect.html of it at the end

@@ -24,7 +24,6 @@ from manyheads.decoding.beam import beam_search
 from manyheads.decoding.ensemble import Ensemble
 from manyheads.decoding.greedy import decode_one_by_one
 from manyheads.decoding.hypothesis import NOTHING, length_penalty
-from manyheads.decoding.recorded import Eager, Recorded
 from manyheads.decoding.recordings import few_sizes, forget_recordings
 from manyheads.decoding.resident import Beams, begin, search_step, trace
 from manyheads.decoding.rooms import Rooms, applies, resident_search, room_for, rooms_of
@@ -32,6 +31,7 @@ from manyheads.decoding.translator import Translator
 from manyheads.nn import BeamCache, MultiHeadAttention, Padded, Room
 from manyheads.nn.beams import BeamPast
 from manyheads.nn.cache import KeyValue, KeyValueCache
+from manyheads.recorded import Eager, Recorded, warn
 from manyheads.tasks.translate import Task
 from manyheads.text.tokenizer import END, PADDING
 
@@ -493,7 +493,7 @@ def test_what_cannot_be_recorded_runs_as_it_is_and_says_so_once():
         done.append("tried")
         raise RuntimeError("not permitted when stream is capturing\nand more")
 
-    player = AtOnce(SimpleNamespace(record=unrecordable))
+    player = AtOnce(SimpleNamespace(record=unrecordable, tell=warn))
     player(partial(done.append, 0))
     with pytest.warns(RuntimeWarning, match=r"CUDA graph \(RuntimeError: not permitted when stream is capturing\)"):
         player(partial(done.append, 1))

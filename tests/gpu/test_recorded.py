@@ -10,8 +10,8 @@ import torch
 from decoding.test_resident import KINDS, WORDS, assert_same, build, together
 from manyheads.decoding import rooms
 from manyheads.decoding.beam import beam_search
-from manyheads.decoding.recorded import Eager, Recorder
 from manyheads.decoding.rooms import Rooms, applies, resident_search, rooms_of
+from manyheads.recorded import Eager, Recorder
 from manyheads.text.tokenizer import END, PADDING
 
 pytestmark = [

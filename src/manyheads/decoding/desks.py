@@ -19,11 +19,11 @@ from jaxtyping import Int
 from torch import Tensor
 
 from manyheads.decoding.judging import WriterAndJudge
-from manyheads.decoding.recorded import Player
 from manyheads.decoding.recordings import Recordings, few_sizes, has_hooks, plain_models, power_of_two, recordings_of
 from manyheads.decoding.way import Way, copied
 from manyheads.models.parallel import ParallelTransformer
 from manyheads.models.transformer import Transformer
+from manyheads.recorded import Player
 from manyheads.text.tokenizer import END, PADDING
 
 __all__ = ["Desks", "applies", "desks_of", "write_at_desk"]

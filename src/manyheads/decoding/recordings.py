@@ -16,7 +16,7 @@ from torch import nn
 
 from manyheads.decoding.batching import parts_of
 from manyheads.decoding.ensemble import Ensemble
-from manyheads.decoding.recorded import Eager, Player, Recorder
+from manyheads.recorded import Eager, Player, Recorder
 
 __all__ = ["Recordings", "few_sizes", "forget_recordings", "has_hooks", "plain_models", "power_of_two", "recordings_of"]
 

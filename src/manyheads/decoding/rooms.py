@@ -23,11 +23,11 @@ from torch import Tensor
 from manyheads.decoding.beam import beam_search
 from manyheads.decoding.ensemble import Ensemble
 from manyheads.decoding.hypothesis import Hypothesis, length_penalty
-from manyheads.decoding.recorded import Player
 from manyheads.decoding.recordings import Recordings, few_sizes, has_hooks, plain_models, power_of_two, recordings_of
 from manyheads.decoding.resident import Beams, begin, search_step, trace
 from manyheads.models.transformer import Transformer
 from manyheads.nn import Room
+from manyheads.recorded import Player
 from manyheads.text.tokenizer import END, PADDING
 
 __all__ = ["Rooms", "applies", "resident_search", "room_for", "rooms_of"]

@@ -61,6 +61,8 @@ class LineTask:
     cuts: ClassVar[bool] = False
     """What is too long is cut, and not left out."""
 
+    has_few_shapes = False
+
     def __init__(
         self, recipe: Recipe, vocabulary: Vocabulary, data: Parallel, folder: Path, old: list[Pair] | None = None
     ) -> None:
@@ -175,6 +177,10 @@ class LineTask:
             part for sides in self.pieces(step) for part in pad_in_parts(*sides, max(self.plan.room[:2]), self.pad)
         ]
         return Parts(parts, at_least_one(sum(part.count for part in parts)), rows)
+
+    def rounded(self, step: int) -> Any:
+        """Padded a little more, to one of few shapes: sentences are cut into batches by length, and there are as many of each in every epoch."""
+        return self.batch(step).rounded()
 
     def share_of(self, rows: Numbers, step: int, team: Team) -> Any:
         """A process' share of lines, padded."""

@@ -139,6 +139,11 @@ class Task(Protocol):
         """Are packs computed faster than padded batches, on a GPU?"""
         ...
 
+    @property
+    def has_few_shapes(self) -> bool:
+        """Are there so few shapes of padded batches, rounded up a little, that a GPU may record its work for each?"""
+        ...
+
     def arrange(self, packs: int) -> Any:
         """Decide how batches are made, before any is: of so many packs, or, if that is 0, padded."""
         ...
@@ -152,6 +157,10 @@ class Task(Protocol):
 
         Its `count` is that of the whole batch.
         """
+        ...
+
+    def rounded(self, step: int) -> Batch:
+        """The batch of a step, padded to one of few shapes."""
         ...
 
     def lines(self, batch: Any) -> dict[str, list[int]]:

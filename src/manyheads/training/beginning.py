@@ -43,7 +43,8 @@ def go_on(session: Session, changed: bool) -> bool:
     session.state.restore(newest)
     progress = session.state.progress
     session.task.arrange(progress.packed)
-    if session.config.fast == "on" and not (progress.packed and can_graph(session.machine, team)):
+    recorded = progress.packed or session.task.has_few_shapes
+    if session.config.fast == "on" and not (recorded and can_graph(session.machine, team)):
         raise OptionError(
             f"train.fast = 'on' goes on where a run that began with it can, got a run of {'packs' if progress.packed else 'padded batches'} "
             f"on {session.machine}",
@@ -69,16 +70,19 @@ def pack(session: Session) -> int:
     """How many packs is a batch, or is it padded (0)? Decided when a run begins; it goes on with the same batches, wherever that is."""
     config, task = session.config, session.task
     known = task.packs_well and all(map(reads_packs_well, task.teachers))
-    able = known and can_graph(session.machine, session.team)
+    recorded = known or task.has_few_shapes
+    able = recorded and can_graph(session.machine, session.team)
     if config.fast == "on" and not able:
-        got = f"{session.machine}, processes: {session.team.size}" if known else "attention that no such kernel knows"
+        got = (
+            f"{session.machine}, processes: {session.team.size}" if recorded else "attention that no such kernel knows"
+        )
         raise OptionError(
             f"train.fast = 'on' is for one GPU in bf16, one process, and attention with kernels for packed sentences, got {got}",
             hint="train.fast=auto is fast where it can be",
         )
     long = config.steps_for(session.task.batches_per_epoch) >= WORTH_COMPILING
     fast = able and (config.fast == "on" or (config.fast == "auto" and long))
-    packs = config.accumulate if fast else 0
+    packs = config.accumulate if fast and known else 0
     session.task.arrange(packs)
     return packs
 

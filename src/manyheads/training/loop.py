@@ -27,6 +27,7 @@ from manyheads.training.prefetch import prefetch
 from manyheads.training.replay import Recorder, early_steps, recorder_of
 from manyheads.training.schedule import rate_at
 from manyheads.training.session import Session
+from manyheads.training.shaped import recorded_steps
 from manyheads.training.signals import StopRequest
 from manyheads.training.state import WEIGHTS, Progress, State, read_tensors
 from manyheads.training.steps import EagerSteps, GraphedSteps, Steps, can_graph
@@ -138,7 +139,18 @@ def choose_steps(session: Session, steps: int) -> tuple[Steps, Callable[[int], B
         # goes on would round its sums otherwise than one that was never stopped.
         eager.rehearse(task.batch(0, team))
     packed = state.progress.packed and can_graph(machine, team)
+    if not packed and can_shape(session) and session.config.fast != "off":
+        by_shapes = recorded_steps(eager, task.fused_loss(), partial(say_not_recorded, session))
+        return by_shapes, lambda step: task.rounded(step - since)
     return eager, (lambda step: task.packs(step - since)) if packed else lambda step: task.batch(step - since, team)
+
+
+def can_shape(session: Session) -> bool:
+    return session.task.has_few_shapes and can_graph(session.machine, session.team)
+
+
+def say_not_recorded(session: Session, why: str) -> None:
+    session.show.say(f"could not record a step, going on without: {why}")
 
 
 def record(session: Session) -> GraphedSteps | None:

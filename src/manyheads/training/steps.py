@@ -1,8 +1,9 @@
-"""One update of a model: from a batch to changed weights. Two ways to compute it, with the same result but for rounding:
+"""One update of a model: from a batch to changed weights. Three ways to compute it, with the same result but for rounding:
 
     EagerSteps    operation by operation: any device, any batch, any number of processes
     GraphedSteps  on one GPU: everything from the ids to the moving average is recorded once as a CUDA graph, its blocks compiled, and
                   replayed with new ids. Nothing is launched from Python, and nothing waits for it.
+    ShapedSteps   the same for batches of several shapes, each recorded by itself and nothing compiled (shaped.py)
 
 Whatever is random in a step is drawn from generators seeded by (seed, step): a run that was stopped and goes on is the same run.
 """
@@ -31,7 +32,7 @@ from manyheads.training.memory import in_smaller_parts, is_out_of_memory, releas
 from manyheads.training.optimizer import update
 from manyheads.training.state import State
 
-__all__ = ["EagerSteps", "GraphedSteps", "Loss", "Steps", "can_graph", "seed_step"]
+__all__ = ["EagerSteps", "GraphedSteps", "Loss", "Report", "Steps", "can_graph", "learn_weighted", "seed_step"]
 
 Loss = Callable[[nn.Module, Any], Tensor]
 Report = tuple[Float[Tensor, ""], Float[Tensor, ""], Float[Tensor, ""]]
@@ -171,14 +172,20 @@ class GraphedSteps:
         return graph, report[0]
 
     def learn(self) -> Tensor:
-        """Forward and backward, part by part: the mean loss of a token."""
-        total = torch.zeros((), device=self.machine.device)
-        for part in self.parts:
-            with self.machine.autocast():
-                loss = self.loss(self.state.model, part) * self.weight
-            loss.backward()
-            total = total + loss.detach()
-        return total
+        return learn_weighted(self.state.model, self.parts, self.weight, self.loss, self.machine)
+
+
+def learn_weighted(
+    model: nn.Module, parts: Sequence[Any], weight: Float[Tensor, ""], loss: Loss, machine: Machine
+) -> Float[Tensor, ""]:
+    """Forward and backward, part by part: the mean loss of a token, whose weight lies on the device."""
+    total = torch.zeros((), device=machine.device)
+    for part in parts:
+        with machine.autocast():
+            mean = loss(model, part) * weight
+        mean.backward()
+        total = total + mean.detach()
+    return total
 
 
 def check_gradients(model: nn.Module) -> None:

@@ -4,7 +4,7 @@ A small model keeps a GPU busy for a few microseconds a kernel, and Python takes
 graph is launched as a whole.
 
 What is recorded are kernels and addresses. A replay reads what lies at these addresses now: weights that were changed in
-place are seen; tensors that were put elsewhere are not, and whoever keeps a recording must notice (`recordings`).
+place are seen; tensors that were put elsewhere are not, and whoever keeps a recording must notice (`decoding/recordings`).
 """
 
 import warnings
@@ -15,7 +15,7 @@ import torch
 from manyheads.cuda_graph import record
 from manyheads.errors import first_line
 
-__all__ = ["Eager", "Player", "Recorder"]
+__all__ = ["Eager", "Player", "Recorded", "Recorder", "warn"]
 
 Work = Callable[[], None]
 
@@ -66,19 +66,27 @@ class Recorded:
             raise  # done as it is, it would need as much
         except Exception as error:
             self.refused = True
-            warnings.warn(
-                f"a search runs step by step, and slower: it could not be recorded as a CUDA graph ({first_line(error)})",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            self.recorder.tell(first_line(error))
             return None
+
+
+def warn(why: str) -> None:
+    warnings.warn(
+        f"a search runs step by step, and slower: it could not be recorded as a CUDA graph ({why})",
+        RuntimeWarning,
+        stacklevel=4,
+    )
 
 
 class Recorder:
     """Makes recordings that share their scratch memory: they are replayed one after the other, and what is to stay is
-    written into tensors that were there before."""
+    written into tensors that were there before.
 
-    def __init__(self, device: torch.device) -> None:
+    tell   is told why something could not be recorded
+    """
+
+    def __init__(self, device: torch.device, tell: Callable[[str], None] = warn) -> None:
+        self.tell = tell
         with torch.cuda.device(device):
             self.stream, self.pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
 
