@@ -40,13 +40,18 @@ class Recorded:
         self.warm = self.refused = False
 
     def __call__(self, work: Work) -> None:
-        if self.graph is None and self.warm and not self.refused:
+        if self.to_record:
             self.graph = self.try_to_record(work)
         if self.graph is None:
             self.run(work)
             self.warm = True
         else:
             self.graph.replay()
+
+    @property
+    def to_record(self) -> bool:
+        """Is it to be recorded before it is done again?"""
+        return self.graph is None and self.warm and not self.refused
 
     def run(self, work: Work) -> None:
         """On the stream that records, after what was launched before and before what is launched next."""
@@ -65,9 +70,12 @@ class Recorded:
         except torch.OutOfMemoryError:
             raise  # done as it is, it would need as much
         except Exception as error:
-            self.refused = True
-            self.recorder.tell(first_line(error))
+            self.refuse(first_line(error))
             return None
+
+    def refuse(self, why: str) -> None:
+        self.refused = True
+        self.recorder.tell(why)
 
 
 def warn(why: str) -> None:

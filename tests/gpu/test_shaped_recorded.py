@@ -8,6 +8,7 @@ import torch
 import manyheads
 from manyheads.recipe import TrainConfig
 from manyheads.recorded import Eager, Recorder
+from manyheads.training.shaped import ShapedSteps
 from training.corpus import TINY, write_pairs
 from training.test_shaped import assert_like, batches, learn, steps_of
 
@@ -64,18 +65,26 @@ def test_dropout_differs_from_step_to_step_and_not_from_run_to_run():
     torch.testing.assert_close(learn(again, some)[:, 0], losses)
 
 
-def test_a_run_that_goes_on_is_the_same_run_bit_for_bit(tmp_path):
+def test_a_run_that_goes_on_is_the_same_run_bit_for_bit(tmp_path, monkeypatch):
     changes = {key: value for key, value in TINY.items() if not key.startswith("decode")} | {
         "train.steps": 30, "train.save_every": 10, "train.validate_every": 30, "model.dropout": 0.1,
         "train.schedule": "inverse-sqrt", "train.warmup": 0,
     }  # fmt: skip
     train, dev = write_pairs(tmp_path / "train.tsv", 200), write_pairs(tmp_path / "dev.tsv", 20, seed=1)
 
-    def run(name, steps, **more):
-        how = {**changes, "train.steps": steps}
-        manyheads.train("parallel/graph", train=train, dev=dev, out=tmp_path / name, changes=how, device="cuda", quiet=True, **more)  # fmt: skip
+    def run(name, **more):
+        manyheads.train("parallel/graph", train=train, dev=dev, out=tmp_path / name, changes=changes, device="cuda", quiet=True, **more)  # fmt: skip
         return hashlib.sha256((tmp_path / name / "model.safetensors").read_bytes()).hexdigest()
 
-    whole = run("whole", 30)
-    run("halves", 20)
-    assert run("halves", 30, resume=True) == whole
+    whole, step_by = run("whole"), ShapedSteps.__call__
+
+    def until_25(self, batch, step, rate):
+        if step == 25:
+            raise SystemError("killed")
+        return step_by(self, batch, step, rate)
+
+    monkeypatch.setattr(ShapedSteps, "__call__", until_25)
+    with pytest.raises(SystemError, match="killed"):
+        run("killed")
+    monkeypatch.setattr(ShapedSteps, "__call__", step_by)
+    assert run("killed", resume=True) == whole

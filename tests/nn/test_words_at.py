@@ -37,6 +37,13 @@ def test_words_and_gradients_are_those_of_all_logits(few, monkeypatch):
     assert torch.equal(are_best(states, table, asked % 50), asked == best)
 
 
+def test_a_frozen_table_has_no_gradient():
+    states, table, labels = drawn()
+    wanted = torch.autograd.grad(words_at(states, table, labels).sum(), states)
+    words_at(states, table.detach(), labels).sum().backward()
+    torch.testing.assert_close(states.grad, *wanted)
+
+
 def test_its_gradient_is_that_of_differences():
     torch.autograd.gradcheck(lambda states, table: words_at(states, table, drawn()[2]), drawn()[:2])
 

@@ -117,6 +117,34 @@ class AtOnce(Recorded):
         work()
 
 
+def test_what_there_is_no_memory_to_record_is_computed_as_it_is():
+    """Whole: what a recording keeps for itself, it need not have."""
+    told, tried = [], []
+    eager, by_shapes = steps_of(TrainConfig(ema=0.9))
+    by_shapes.eager.on_split = None
+
+    def record(work):
+        tried.append(work)
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    by_shapes.recorder = lambda: AtOnce(SimpleNamespace(record=record, tell=told.append))
+    torch.testing.assert_close(learn(by_shapes, batches()), learn(eager, batches()))
+    assert (len(told), len(tried)) == (1, 1)
+    assert "out of memory" in told[0]
+    assert not by_shapes.too_large
+
+
+def test_an_update_that_began_is_not_made_twice():
+    _, by_shapes = steps_of(TrainConfig())
+
+    def half(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    by_shapes.eager.state.optimizer.step = half
+    with pytest.raises(torch.OutOfMemoryError):
+        learn(by_shapes, batches()[:1])
+
+
 def test_what_cannot_be_recorded_is_said_once_and_learnt_from_as_it_is():
     told, tried = [], []
     eager, by_shapes = steps_of(TrainConfig())
@@ -140,6 +168,17 @@ def test_what_cannot_be_recorded_is_said_once_and_learnt_from_as_it_is():
     torch.testing.assert_close(learn(by_shapes, some), learn(eager, some))
     assert told == ["RuntimeError: not permitted when stream is capturing"]
     assert len(tried) == 1
+
+
+@pytest.mark.parametrize(("device", "few_shapes", "processes", "wanted"), [
+    ("cpu", False, 1, "states"), ("cuda", True, 1, "states"), ("cuda", False, 1, "logits"), ("cpu", True, 2, "logits"),
+])  # fmt: skip
+def test_of_a_graph_no_logits_are_held_as_it_is_either(device, few_shapes, processes, wanted):
+    task = SimpleNamespace(has_few_shapes=few_shapes, loss="logits", fused_loss=lambda: "states")
+    machine = SimpleNamespace(device=torch.device(device))
+    assert (
+        loop.loss_as_it_is(SimpleNamespace(task=task, machine=machine, team=SimpleNamespace(size=processes))) == wanted
+    )
 
 
 def test_what_fails_for_another_reason_fails():

@@ -38,7 +38,7 @@ def words_at(
 def are_best(
     states: Float[Tensor, "*places D"], table: Float[Tensor, "W D"], labels: Int[Tensor, "*places"]
 ) -> Bool[Tensor, "*places"]:
-    """Is no other word likelier there?"""
+    """Is no other word likelier there? (One that is as likely, rounded, does not count against it.)"""
     rows, asked = states.to(half_of(states)).flatten(0, -2), labels.flatten()
     found = torch.empty_like(asked, dtype=torch.bool)
     for some, logits in in_shares(rows, table.to(rows.dtype)):
@@ -61,14 +61,15 @@ class LogTotal(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Float[Tensor, " N"]) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Float[Tensor, " N"]) -> tuple[Tensor, Tensor | None]:  # type: ignore[override]
         rows, words, totals = ctx.saved_tensors
         of_rows, of_words = torch.empty_like(rows), torch.zeros_like(words, dtype=ctx.kind)
         for some, logits in in_shares(rows, words):
             p = wide(logits).sub_(totals[some, None]).exp_().mul_(gradient[some, None]).to(rows.dtype)
             of_rows[some] = p @ words
-            of_words += p.T @ rows[some]
-        return of_rows, of_words
+            if ctx.needs_input_grad[1]:  # not of a table that is frozen
+                of_words += p.T @ rows[some]
+        return of_rows, of_words if ctx.needs_input_grad[1] else None
 
 
 def in_shares(

@@ -30,7 +30,7 @@ from manyheads.training.session import Session
 from manyheads.training.shaped import recorded_steps
 from manyheads.training.signals import StopRequest
 from manyheads.training.state import WEIGHTS, Progress, State, read_tensors
-from manyheads.training.steps import EagerSteps, GraphedSteps, Steps, can_graph
+from manyheads.training.steps import EagerSteps, GraphedSteps, Loss, Steps, can_graph
 from manyheads.training.watch import check_weights, note_split, watch
 
 __all__ = ["Ending", "fit", "warmup_of"]
@@ -132,21 +132,27 @@ def choose_steps(session: Session, steps: int) -> tuple[Steps, Callable[[int], B
     alone = state.progress.packed and steps > 0 and can_graph(machine, team)
     if alone and session.config.fast != "off" and (graphed := record(session)):
         return graphed, lambda step: task.packs(step - since)
-    loss = task.fused_loss() if machine.device.type == "cpu" and team.size == 1 else task.loss
-    eager = EagerSteps(state, session.config, machine, loss, team, partial(note_split, session))
+    eager = EagerSteps(state, session.config, machine, loss_as_it_is(session), team, partial(note_split, session))
     if team.size > 1 and not state.sharded:
         # After the first backward pass of a process, DistributedDataParallel exchanges gradients in another order; a run that
         # goes on would round its sums otherwise than one that was never stopped.
         eager.rehearse(task.batch(0, team))
     packed = state.progress.packed and can_graph(machine, team)
-    if not packed and can_shape(session) and session.config.fast != "off":
+    if not packed and steps > 0 and can_shape(session) and session.config.fast != "off":
         by_shapes = recorded_steps(eager, task.fused_loss(), partial(say_not_recorded, session))
         return by_shapes, lambda step: task.rounded(step - since)
     return eager, (lambda step: task.packs(step - since)) if packed else lambda step: task.batch(step - since, team)
 
 
+def loss_as_it_is(session: Session) -> Loss:
+    """Where nothing is compiled: by logits, unless these are what memory and time go to, on a CPU and of a graph."""
+    task, machine = session.task, session.machine
+    by_states = session.team.size == 1 and (machine.device.type == "cpu" or task.has_few_shapes)
+    return task.fused_loss() if by_states else task.loss
+
+
 def can_shape(session: Session) -> bool:
-    return session.task.has_few_shapes and can_graph(session.machine, session.team)
+    return can_graph(session.machine, session.team) and session.task.has_few_shapes
 
 
 def say_not_recorded(session: Session, why: str) -> None:

@@ -67,6 +67,8 @@ def ready_to_record(optimizer: Optimizer) -> None:
         kinds = ("exp_avg", "exp_avg_sq") if p in adamw_s else ("momentum",)
         count = {"step": torch.zeros((), device=p.device)} if p in adamw_s else {}
         optimizer.state[p].update(count | {kind: torch.zeros_like(p) for kind in kinds})
+    for one in {optimizer, adamw}:  # torch would warn of a step that is done as it is, as the first is
+        one._warned_capturable_if_run_uncaptured = True  # type: ignore[attr-defined]
 
 
 def optimizer_tensors(optimizer: Optimizer, model: nn.Module) -> dict[str, Tensor]:

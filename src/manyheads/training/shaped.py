@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from manyheads.errors import first_line
 from manyheads.recorded import Eager, Player, Recorded, Recorder
 from manyheads.tasks.task import Batch
 from manyheads.training.capturable import choose_update
@@ -57,21 +58,33 @@ class ShapedSteps:
         self.recorder = recorder
         self.places: dict[Shape, Place] = {}
         self.too_large: set[Shape] = set()
+        self.advancing = False  # has the update begun, so that weights may have changed?
         self.weight = torch.zeros((), device=device)  # of a token
         self.report = torch.zeros(3, device=device)
 
     def __call__(self, batch: Any, step: int, rate: float) -> Report:
         shape = tuple(t.shape for t in batch.tensors())
-        if shape not in self.too_large:
+        while shape not in self.too_large:
             try:
                 return self.learn_at(self.place_for(shape, batch), batch, step, rate)
             except (MemoryError, RuntimeError) as error:
-                if not is_out_of_memory(error):
+                if not is_out_of_memory(error) or not self.ask_for_less(shape, first_line(error)):
                     raise
-            self.too_large.add(shape)
-            self.places.pop(shape, None)
-            self.eager.forget()
+            self.eager.forget()  # here, not above: as long as there is the error, there is all that it was computing with
         return self.eager(batch, step, rate)
+
+    def ask_for_less(self, shape: Shape, why: str) -> bool:
+        """What cannot be recorded may yet be computed as it is, without memory that is its alone; if not that either, in parts.
+
+        False if it cannot be computed again: the update had begun."""
+        player = self.places[shape].player if shape in self.places else None
+        if isinstance(player, Recorded) and player.to_record:  # what is recorded does not run
+            player.refuse(why)
+            self.record_no_more()
+            return True
+        self.too_large.add(shape)
+        self.places.pop(shape, None)
+        return not self.advancing
 
     def place_for(self, shape: Shape, batch: Any) -> Place:
         if shape in self.places:
@@ -94,12 +107,12 @@ class ShapedSteps:
 
     def learn(self, place: Place) -> None:
         """All that is recorded: from the ids to the moving average."""
-        eager = self.eager
-        eager.state.optimizer.zero_grad(
-            set_to_none=True
-        )  # a recording that failed has left some that were never computed
+        eager, self.advancing = self.eager, False
+        # A recording that failed has left gradients that were never computed.
+        eager.state.optimizer.zero_grad(set_to_none=True)
         parts = place.batch.split(eager.config.accumulate)
         loss: Float[Tensor, ""] = learn_weighted(eager.state.model, parts, self.weight, self.loss, eager.machine)
+        self.advancing = True
         self.report.copy_(torch.stack([loss, *self.advance()]))
 
     def record_no_more(self) -> None:
