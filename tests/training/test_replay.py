@@ -19,7 +19,7 @@ from manyheads.inspection.comparison import open_model
 from manyheads.inspection.moments import load_moment, name_of_moment, steps_in, thinned
 from manyheads.tasks.translate import Task
 from manyheads.training import replay as training_replay
-from manyheads.training.replay import MOST, Recorder
+from manyheads.training.replay import MOST, Moments
 from training.corpus import TINY, write_pairs
 
 HALF = 2**-11  # of a number, at most, is lost in 16 bits
@@ -174,11 +174,11 @@ def speaking(show):
 def test_of_what_is_no_encoder_decoder_and_of_no_pair_nothing_is_kept(tmp_path, whole):
     pair = moments(whole)[0].pair
     model = manyheads.Translator.load(whole, "cpu").single
-    Recorder(tmp_path / "replay", pair, print).keep(nn.Linear(1, 1), 5, {})
-    Recorder(tmp_path / "replay", None, print).keep(model, 5, {})
+    Moments(tmp_path / "replay", pair, print).keep(nn.Linear(1, 1), 5, {})
+    Moments(tmp_path / "replay", None, print).keep(model, 5, {})
     with torch.no_grad():
         model.words.weight.fill_(float("nan"))
-    Recorder(tmp_path / "replay", pair, print).keep(model, 5, {})
+    Moments(tmp_path / "replay", pair, print).keep(model, 5, {})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -229,12 +229,12 @@ def test_as_they_come_moments_stay_few_and_evenly_spread(every, count, most):
 
 def test_a_folder_stays_small(tmp_path, whole):
     pair, model = moments(whole)[0].pair, manyheads.Translator.load(whole, "cpu").single
-    recorder = Recorder(tmp_path / "replay", pair, print)
+    film = Moments(tmp_path / "replay", pair, print)
     for step in range(0, 10 * (MOST + 20), 10):
-        recorder.keep(model, step, {"loss": 1.0, "score": float("nan")})
+        film.keep(model, step, {"loss": 1.0, "score": float("nan")})
     kept = steps_in(tmp_path / "replay")
     assert len(kept) == MOST
     assert (kept[0], kept[-1]) == (0, 10 * (MOST + 19))
     assert read(tmp_path, kept[-1]).metrics == {"loss": 1.0}
-    recorder.begin(100)
+    film.begin(100)
     assert steps_in(tmp_path / "replay")[-1] == 100

@@ -24,7 +24,7 @@ from manyheads.training.memory import release_memory
 from manyheads.training.meter import Meter
 from manyheads.training.overdue import OVERDUE, Overdue
 from manyheads.training.prefetch import prefetch
-from manyheads.training.replay import Recorder, early_steps, recorder_of
+from manyheads.training.replay import Moments, early_steps, moments_of
 from manyheads.training.schedule import rate_at
 from manyheads.training.session import Session
 from manyheads.training.shaped import recorded_steps
@@ -68,10 +68,10 @@ def fit(session: Session, stop: StopRequest) -> Ending:
     state.model.train()
     ending = Ending("patience" if tired and state.progress.step < steps else "finished")
     last_step = 0 if tired else steps
-    recorder, early = recorder_of(session), early_steps(validate_every) if config.replay else ()
-    recorder.begin(state.progress.step)
+    moments, early = moments_of(session), early_steps(validate_every) if config.replay else ()
+    moments.begin(state.progress.step)
     if state.progress.step == 0:
-        recorder.keep(state.best_model(), 0, state.progress.before.get("dev", {}))
+        moments.keep(state.best_model(), 0, state.progress.before.get("dev", {}))
     show.start(steps, state.progress.step)
     overdue = Overdue(config.save_minutes, state.progress.step)
     for batch in batches(session, make, last_step):
@@ -88,10 +88,10 @@ def fit(session: Session, stop: StopRequest) -> Ending:
             log_readings(session, meter, all_of_them=last)
         if step % validate_every == 0 or last:
             meter.send(step, rate)
-            validate(session, meter, recorder)
+            validate(session, meter, moments)
         elif step in early:
             meter.pause()
-            recorder.keep(state.best_model(), step, {})
+            moments.keep(state.best_model(), step, {})
         if out_of_patience(state, config) and not last:
             ending = Ending("patience")
         elif said > OVERDUE and not last:
@@ -103,7 +103,7 @@ def fit(session: Session, stop: StopRequest) -> Ending:
         if ending.reason != "finished":
             break
     if last_step and state.progress.step == steps and state.progress.best is None and not state.progress.unsaved:
-        validate(session, meter, recorder)  # of a run that was stopped, and is now told that this was all
+        validate(session, meter, moments)  # of a run that was stopped, and is now told that this was all
     if config.average > 1 and ending.reason != "stopped":
         average_checkpoints(session, [path for path in checkpoints.steps()[: config.average] if is_whole(path)])
         save(session, meter, checkpoints)  # how good the mean was must be known to who goes on
@@ -194,7 +194,7 @@ def log_readings(session: Session, meter: Meter, *, all_of_them: bool) -> None:
         watch(session, reading)
 
 
-def validate(session: Session, meter: Meter, recorder: Recorder) -> None:
+def validate(session: Session, meter: Meter, moments: Moments) -> None:
     """Score the model; the best so far becomes the run's model."""
     meter.pause()
     log_readings(session, meter, all_of_them=True)
@@ -211,7 +211,7 @@ def validate(session: Session, meter: Meter, recorder: Recorder) -> None:
     if better:
         progress.best, progress.best_step = max(score, LOWEST), progress.step
     log_validation(session, "validation", validation, better)
-    recorder.keep(model, progress.step, validation.metrics)
+    moments.keep(model, progress.step, validation.metrics)
     session.show.validated(progress.step, meter.loss, meter.speed, validation, better)
     session.show.samples(validation)
     session.show.doing("training")

@@ -18,7 +18,7 @@ from manyheads.models.transformer import Transformer
 from manyheads.storage import make_folder, replace_file, room_free
 from manyheads.training.session import Session
 
-__all__ = ["Recorder", "early_steps", "recorder_of"]
+__all__ = ["Moments", "early_steps", "moments_of"]
 
 MOST = 60
 """Moments that are kept: enough for a film, and a few megabytes at most."""
@@ -27,7 +27,7 @@ ROOM = 16 << 20
 """Bytes that must be free on the disk: the last ones are for what a run must save."""
 
 
-class Recorder:
+class Moments:
     """Keeps moments of a model that learns. Without a `pair` there is nothing to look at, and nothing is kept."""
 
     def __init__(self, folder: Path, pair: Pair | None, say: Callable[[str], None]) -> None:
@@ -76,7 +76,7 @@ def early_steps(validate_every: int) -> set[int]:
     return {validate_every >> n for n in range(1, HALVINGS + 1)} - {0}
 
 
-def recorder_of(session: Session) -> Recorder:
+def moments_of(session: Session) -> Moments:
     """That of a run. The first process looks for all of them."""
     wanted = session.config.replay and session.team.first
-    return Recorder(session.run.replay, session.task.example() if wanted else None, session.show.say)
+    return Moments(session.run.replay, session.task.example() if wanted else None, session.show.say)
