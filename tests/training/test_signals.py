@@ -10,10 +10,12 @@ from manyheads.training.signals import listen
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Seconds that are what the test says."""
+    """Seconds that are what the test says, in a process that hears Ctrl-C: one that a script has sent to the background does not."""
     now = [0.0]
     monkeypatch.setattr(signals.time, "monotonic", lambda: now[0])
-    return now
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield now
+    signal.signal(signal.SIGINT, before)
 
 
 def test_who_presses_twice_at_once_means_once(clock):
