@@ -1,7 +1,7 @@
-"""How well links agree with those made by hand: by heads, by their mean, by attribution, `python -m benchmarks.alignments`.
+"""Alignment error of heads, of their means and of attribution methods: `python -m benchmarks.alignments`.
 
-benchmarks/alignments.tsv holds 50 pairs spread over the bundled development set, aligned by one person who had not seen what
-the model says: 1-2 is a sure link (source word, target word), 1?2 a possible one.
+benchmarks/alignments.tsv holds 50 pairs spread over the bundled development set, aligned by one person who had not seen
+the model's links: 1-2 is a sure link (source word, target word), 1?2 a possible one.
 """
 
 import argparse
@@ -26,7 +26,7 @@ class Aligned(NamedTuple):
     target: str
     sure: set[Link]
     possible: set[Link]
-    """Sure ones are possible, too."""
+    """Includes the sure links."""
 
 
 def read_gold() -> list[Aligned]:
@@ -40,7 +40,7 @@ def links(text: str, marks: str) -> set[Link]:
 
 
 def error_rate(gold: Sequence[Aligned], found: Iterable[Iterable[Link]]) -> float:
-    """AER of Och and Ney, in percent: possible links are no faults, sure ones must be there."""
+    """The AER of Och and Ney, in percent: sure links must be found, possible ones may be."""
     pairs = [(one, set(links)) for one, links in zip(gold, found, strict=True)]
     right = sum(len(links & one.sure) + len(links & one.possible) for one, links in pairs)
     return 100 * (1 - right / sum(len(links) + len(one.sure) for one, links in pairs))
@@ -52,13 +52,13 @@ def diagonal(one: Aligned) -> list[Link]:
 
 
 def read(translator: Translator, gold: Sequence[Aligned], reading: str | None = None) -> float:
-    """Of one head, or of a layer's mean."""
+    """The error rate of one head, or of a layer's mean."""
     found = translator.align([(one.source, one.target) for one in gold], reading)
     return error_rate(gold, [one.links for one in found])
 
 
 def mean_of_all(translator: Translator, gold: Sequence[Aligned]) -> float:
-    """Of every head of every layer, at the step that writes a word."""
+    """The error rate of the mean of all heads of all layers, at the step that writes a word."""
     sources, targets = translator.encode_pairs([(one.source, one.target) for one in gold])
     found: list[tuple[Link, ...]] = [()] * len(gold)
     for n, layers in watch(translator.single, sources, targets, translator.longest_aligned):
@@ -69,7 +69,7 @@ def mean_of_all(translator: Translator, gold: Sequence[Aligned]) -> float:
 
 
 def attributed(translator: Translator, gold: Sequence[Aligned], method: str) -> float:
-    """What is owed, for or against: the size of it."""
+    """The error rate of an attribution method, by the size of what is owed, for or against."""
     return error_rate(gold, [links_by(translator, one, method) for one in gold])
 
 

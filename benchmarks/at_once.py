@@ -1,14 +1,16 @@
-"""Models that write all tokens at once beside one that writes token by token: how good, how often the same word twice, how fast. In one run, turn by turn.
+"""Models that write all tokens at once against one that writes token by token: quality, repetitions and speed.
 
     python -m benchmarks.at_once --corpus "Multi30k en→de" --data test.en.gz test.de.gz --token-by-token RUN \\
         --at-once "masks=RUN" "masks, distilled=RUN" "graph=RUN" --json benchmarks/results/at_once_multi30k_h200.json
     python -m benchmarks.at_once --draw benchmarks/results/at_once_*.json
     python -m benchmarks.at_once --table benchmarks/results/at_once_multi30k_cpu.json benchmarks/results/at_once_multi30k_h200.json
 
-Times are from text to text, cutting into pieces and all, by the same call. Latency is the time of one sentence by itself, the median over rounds of the
-mean over so many sentences of the test set; that of long ones is of the same sentences, joined until they have 30 words or more (tests have few such
-sentences; only time is measured on them). Throughput is that of the test set, or --batched sentences of it, in batches of 64. A repetition is a word
-that was also the word before. Judged: the model that writes token by token chooses among the candidates.
+Models take turns in one run. Times are from text to text, including the cutting into pieces, by the same call. Latency
+is the time of one sentence by itself: the median over rounds of the mean over --sentences sentences of the test set.
+Long latency is that of sentences of the test set joined until they have 30 words or more (tests have few sentences of
+that length; only time is measured on them). Throughput is that of the test set, or of --batched sentences of it, in
+batches of 64. A repetition is a word that equals the word before it. "Judged" means that the model that writes token by
+token chooses among the candidates.
 """
 
 import argparse
@@ -43,7 +45,7 @@ TOKEN_BY_TOKEN = "token by token"
 
 @dataclass(frozen=True)
 class System:
-    """A model, and how it is asked."""
+    """A model, and the options that it decodes with."""
 
     name: str
     how: str
@@ -55,7 +57,7 @@ class System:
         return [found.text for found in self.translator.translate(lines, search)]
 
     def weights(self) -> Iterator[torch.Tensor]:
-        """Of all models that have a say."""
+        """The weights of all models that take part, a judge included."""
         yield from self.translator.single.parameters()
         if (judge := getattr(self.translator, "judge", None)) is not None:
             yield from judge.single.parameters()
@@ -128,7 +130,7 @@ def systems_of(options: argparse.Namespace) -> Iterator[System]:
         translator = load(folder)
         assert isinstance(translator, ParallelTranslator)
         yield from ways_of(name, translator)
-        if "teacher" in name and translator.recipe.parallel.writes != "end":  # same pieces, and something to choose
+        if "teacher" in name and translator.recipe.parallel.writes != "end":  # same pieces, and several candidates
             yield from ways_of(f"{name}, judged", translator.judged_by(first))
 
 
@@ -161,7 +163,7 @@ def quality(system: System, pairs: Sequence[Pair]) -> dict[str, Any]:
 
 
 def repetitions(texts: Sequence[str]) -> float:
-    """Words that were also the word before, in percent of all words."""
+    """Words that equal the word before them, in percent of all words."""
     words = [text.split() for text in texts]
     again = sum(one == before for text in words for before, one in pairwise(text))
     return 100 * again / max(1, sum(map(len, words)))
@@ -181,7 +183,7 @@ def measure_times(
         "long_latency_ms": lambda system: system.one_by_one(long),
         "sentences_s": lambda system: system(batched, BATCH),
     }
-    before = 4 if systems[0].translator.device.type == "cuda" else 1  # what is recorded is recorded by then
+    before = 4 if systems[0].translator.device.type == "cuda" else 1  # by then all recordings are made
     spent = {name: in_turns(systems, work, options.rounds, before) for name, work in works.items()}
     for n in range(len(systems)):
         yield {
@@ -192,19 +194,19 @@ def measure_times(
 
 
 def in_turns(systems: Sequence[System], work: Callable[[System], object], rounds: int, before: int) -> list[float]:
-    """Median seconds of each. All have done it a few times before."""
+    """The median seconds of each system, after `before` rounds that are not timed."""
     seconds: list[list[float]] = [[] for _ in systems]
     for turn in range(-before, rounds):
         for system, spent in zip(systems, seconds, strict=True):
             began = time.perf_counter()
-            work(system)  # it ends with text on the host, so nothing is left to wait for
+            work(system)  # ends with text on the host, so nothing is left to wait for
             if turn >= 0:
                 spent.append(time.perf_counter() - began)
     return [statistics.median(spent) for spent in seconds]
 
 
 def spread(lines: Sequence[str], most: int) -> list[str]:
-    """So many of them, from all over the set."""
+    """At most `most` lines, spread evenly over all of them."""
     count = min(most, len(lines))
     return [lines[n * len(lines) // count] for n in range(count)]
 
@@ -214,7 +216,7 @@ def told(lines: Sequence[str]) -> dict[str, float]:
 
 
 def joined(lines: Sequence[str], most: int) -> list[str]:
-    """Sentences that follow one another, as many as have 30 words together."""
+    """Consecutive sentences joined until they have 30 words or more; at most `most` such texts."""
     found, words = [], []
     for line in lines:
         words += line.split()
@@ -225,7 +227,7 @@ def joined(lines: Sequence[str], most: int) -> list[str]:
 
 
 def ratios(row: dict[str, Any], rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """How many times faster than the model that writes token by token, by each of its searches."""
+    """How many times as fast as the model that writes token by token, with each of its searches."""
     found = {}
     for other in (one for one in rows if one["system"] == TOKEN_BY_TOKEN):
         search = other["how"].replace(" ", "_")
@@ -251,7 +253,7 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def table(*paths: Path) -> list[str]:
-    """Lines of a table: what was found, and how fast it was on each machine. BLEU is the first one's."""
+    """The lines of a table: quality, as in the first file, and speed on each machine."""
     measured = [named(json.loads(path.read_text())["rows"]) for path in paths]
     return [
         f"| {name} | {row['bleu']:.1f} | {row['repetitions']:.1f} | {' | '.join(times(rows.get(name)) for rows in measured)} |"
@@ -277,7 +279,7 @@ def times(row: dict[str, Any] | None) -> str:
 
 
 def short(how: str) -> str:
-    """Of iterations and passes, the number."""
+    """The name of a search, or only the number of iterations or passes."""
     return how if how in SEARCHES else how.partition(" ")[0]
 
 

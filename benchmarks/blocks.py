@@ -38,12 +38,12 @@ class Case(NamedTuple):
 
 
 class Bench:
-    """The inputs, on one device and in one dtype, and how modules are put there."""
+    """The inputs, on one device and in one dtype; `put` moves modules there."""
 
     def __init__(self, device: torch.device, dtype: torch.dtype, batch: int, compiled: bool) -> None:
         torch.manual_seed(0)
         self.device, self.dtype, self.batch, self.compiled = device, dtype, batch, compiled
-        self.lengths = [LONGEST, *torch.randint(32, LONGEST + 1, (batch - 1,)).tolist()]  # a batch of like lengths
+        self.lengths = [LONGEST, *torch.randint(32, LONGEST + 1, (batch - 1,)).tolist()]  # a batch of similar lengths
         self.layout = Padded.from_lengths(self.lengths, device)
         self.packed = Packed.from_lengths(self.lengths, device)
         keep = torch.arange(LONGEST, device=device) < torch.tensor(self.lengths, device=device)[:, None]
@@ -120,7 +120,7 @@ def own_cases(bench: Bench, training: bool) -> Iterator[Case]:
 
 
 def build_model() -> Transformer:
-    """The base size, with the biases and dropouts that PyTorch's own has."""
+    """A model of the base size, with the biases and dropouts of PyTorch's own."""
     config = TransformerConfig(
         width=WIDTH, heads=HEADS, layers=LAYERS, feedforward=HIDDEN, norm="pre", bias=True,
         dropout=DROPOUT, feedforward_dropout=DROPOUT,

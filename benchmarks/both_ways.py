@@ -1,12 +1,13 @@
-"""Pronouncers that write forwards and pronouncers that write backwards: alone, as an ensemble, and with each other's opinion.
+"""Pronouncers that write forwards and backwards: alone, as an ensemble, and judging each other.
 
     python -m benchmarks.both_ways learn   --each 3
     python -m benchmarks.both_ways measure --each 3 --json benchmarks/results/both_ways_cmudict.json
-    python -m benchmarks.both_ways learn measure --each 2 --device cpu --quick            every line of it, with no meaning
+    python -m benchmarks.both_ways learn measure --each 2 --device cpu --quick    runs all code; figures mean nothing
 
-The CMU dictionary, which is bundled; words and phones wrong, in percent, on its development and test set. As many are trained for each direction, several
-at a time; after --seconds they are told to save and stop, and the same call goes on with them. Each is a command of `manyheads`; all of them are in the file.
-What has learnt is kept with 8-bit weights, in kept/ beside the runs, and measured as it was kept: on another machine, too.
+The data is the bundled CMU dictionary; figures are wrong words and phones, in percent, on its development and test set.
+--each models are trained for each direction, several at a time; after --seconds they are told to save and stop, and the
+same call resumes them. Each training is a command of `manyheads`; the result file lists all of them. Trained models are
+kept with 8-bit weights, in kept/ beside the runs, and measured as they were kept, possibly on another machine.
 """
 
 import argparse
@@ -34,7 +35,7 @@ QUICK = ("train.steps=4", "train.tokens=400", "train.validate_lines=4", "model.w
 
 @dataclass(frozen=True)
 class System:
-    """Models that search as one, and models that judge what they have found."""
+    """Models that search as an ensemble, and models that judge what it has found."""
 
     name: str
     writers: tuple[str, ...]
@@ -120,7 +121,7 @@ def measure_all(trained: Sequence[str], options: argparse.Namespace) -> None:
         for row in threads.map(partial(measure, case=case, options=options), systems_of(options.each)):
             rows.append(row)
             show([row], head=len(rows) == 1)
-            write(rows, trained, options)  # what is measured is kept, whatever becomes of the rest
+            write(rows, trained, options)  # keep what is measured, even if the rest fails
 
 
 def write(rows: Sequence[dict[str, Any]], trained: Sequence[str], options: argparse.Namespace) -> None:

@@ -1,6 +1,6 @@
-"""Sentence pairs as long as those of talks, made up, and how they are cut into batches for those who pad.
+"""Made-up sentence pairs as long as those of talks, and padded batches of them.
 
-Lengths count every token that is computed: the end of the source, the begin or the end of the target.
+Lengths count every token that is computed, including the end of the source and the begin or the end of the target.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ PEAK = 790e12
 
 SHORTEST, LONGEST = 3, 120
 FIRST_WORD = 3
-"""Ids below it are padding, begin and end."""
+"""The ids below it are padding, begin and end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,10 @@ class Lengths:
 
 
 def draw_lengths(target_tokens: int, seed: int) -> Lengths:
-    """Pairs of about so many target tokens: the source lognormal(3.1, 0.55), the target 0.85 to 1.15 of it plus 1."""
+    """Lengths of pairs that have about `target_tokens` target tokens together.
+
+    The length of a source is lognormal(3.1, 0.55), that of its target 0.85 to 1.15 times as much, plus 1.
+    """
     random = np.random.default_rng(seed)
     pairs = max(1, round(target_tokens / 26.6))  # the mean length of a target
     sources = np.clip(np.rint(random.lognormal(3.1, 0.55, pairs)), SHORTEST, LONGEST).astype(np.int64)
@@ -56,7 +59,7 @@ def draw_lengths(target_tokens: int, seed: int) -> Lengths:
 
 
 def draw_words(lengths: Numbers, vocabulary: int, seed: int) -> Rows:
-    """For each length one word less: a begin or an end comes to it."""
+    """Random words, one fewer than each length: a begin or an end is added to them."""
     words = lengths - 1
     ids = np.random.default_rng(seed).integers(FIRST_WORD, vocabulary, int(words.sum()))
     return Rows(ids, np.cumsum(words) - words, words)
@@ -66,7 +69,7 @@ def draw_words(lengths: Numbers, vocabulary: int, seed: int) -> Rows:
 
 
 def multiply_adds(config: TransformerConfig, vocabulary: int, pairs: Lengths) -> int:
-    """Of one forward pass over the pairs: real tokens alone, padding is nobody's work."""
+    """Multiply-adds of one forward pass over the pairs, of real tokens alone: padding is not work."""
     counts = Counter(zip(pairs.sources.tolist(), pairs.targets.tolist(), strict=True))
     return sum(
         times * transformer_cost(config, vocabulary, source_length=s, target_length=t).multiply_adds.total()
@@ -75,32 +78,32 @@ def multiply_adds(config: TransformerConfig, vocabulary: int, pairs: Lengths) ->
 
 
 def share_of_peak(forward_multiply_adds: float, seconds: float) -> float:
-    """Two operations a multiply-add, three forward passes a training step."""
+    """The share of `PEAK`: a multiply-add is two operations, a training step as much as three forward passes."""
     return 2 * 3 * forward_multiply_adds / seconds / PEAK
 
 
-# ── batches for those who pad ───────────────────────────────────────────────────────────────────────────────────────
+# ── padded batches ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def sorted_batches(pairs: Lengths, tokens: int) -> list[Numbers]:
-    """Rows of batches of like lengths, of at most so many target tokens: little padding, many shapes."""
+    """Rows of batches of similar lengths, with at most `tokens` target tokens each: little padding, many shapes."""
     order = np.lexsort((pairs.sources, pairs.targets))
     cuts = cut(pairs.targets[order], tokens)
     return [order[a:b] for a, b in pairwise(cuts)]
 
 
 def evenly(batches: Sequence[Numbers], most: int) -> list[Numbers]:
-    """Some of the batches, from the shortest to the longest: what a whole epoch meets, in less time."""
+    """At most `most` batches, spread from the shortest to the longest: an epoch in less time."""
     if len(batches) <= most:
         return list(batches)
-    # The middle of each of `most` stretches: the last batch of an epoch, which is not full, is not among them.
+    # The middle of each of `most` stretches: this leaves out the last batch of an epoch, which is not full.
     return [batches[(2 * n + 1) * len(batches) // (2 * most)] for n in range(most)]
 
 
 def best_bounds(longest: Numbers, shapes: int, multiple: int = 8) -> tuple[int, ...]:
-    """Up to which lengths to pad, if there may be so many shapes: those that waste least. The last holds the longest."""
+    """The `shapes` lengths to pad to that waste the least. The last has room for the longest pair."""
     last = -(-int(longest.max()) // multiple) * multiple
-    counts = np.bincount(-(-longest // multiple), minlength=last // multiple + 1)  # by how many multiples they need
+    counts = np.bincount(-(-longest // multiple), minlength=last // multiple + 1)  # by the multiples that they need
     below = np.concatenate([[0], counts.cumsum()])
 
     def room(bounds: tuple[int, ...]) -> int:
@@ -115,7 +118,7 @@ def best_bounds(longest: Numbers, shapes: int, multiple: int = 8) -> tuple[int, 
 def fixed_batches(pairs: Lengths, tokens: int, shapes: int, most: int) -> list[tuple[Numbers, int]]:
     """(rows, length that both sides are padded to), in few shapes; each batch has about `tokens` real target tokens.
 
-    Of each shape there are about as many batches as an epoch has, and at least one.
+    Each shape is about as frequent as in an epoch, and has at least one batch.
     """
     longest = np.maximum(pairs.sources, pairs.targets)
     bounds = best_bounds(longest, shapes)
@@ -130,7 +133,7 @@ def fixed_batches(pairs: Lengths, tokens: int, shapes: int, most: int) -> list[t
 
 
 def pad_batch(sources: Rows, targets: Rows, rows: Numbers, to: int | None = None) -> PairBatch:
-    """Some pairs, both sides filled up to the longest of them, or to `to`."""
+    """The pairs in `rows`, each side padded to its longest sentence, or to `to`."""
     batch = pad_pairs(sources.some(rows), targets.some(rows))  # type: ignore[arg-type]
     if to is None:
         return batch

@@ -1,4 +1,4 @@
-"""Translating against Hugging Face: the same weights, the same search, in one run, turn by turn.
+"""Translation speed against Hugging Face: the same weights, the same search, in one run, turn by turn.
 
     python -m benchmarks.decode_gpu --model RUN --input test_2016_flickr.en.gz --json benchmarks/results/decode_h200.json
     python -m benchmarks.decode_gpu --model RUN --input test_2016_flickr.en.gz --device cpu --sentences 8 --batch 1 4
@@ -8,12 +8,13 @@ RUN was trained in Marian's shape (benchmarks/marian.py):
     manyheads train small --train train.en.gz train.de.gz --dev val.en.gz val.de.gz --out RUN --set model.norm=post \\
         --set model.bias=true --set model.positions=sinusoidal-split --set train.rdrop=0 --set train.epochs=40
 
-Both write ids from ids: cutting text into pieces is not timed. No length is penalised, so that both stop by one rule; a batch has
-one bound on the length. Batches of one are so many sentences, spread over the file; others are all of it, sorted by length.
-What a first pass takes longer than the next is what recording takes, and what others must warm up.
+Both turn ids into ids: cutting text into pieces is not timed. No length is penalised, so that both stop by the same
+rule; all sentences of a batch have the same bound on the length. Batches of one are --sentences sentences, spread over
+the file; larger batches are the complete file, sorted by length. What a first pass takes longer than the next is the
+time for recording, or for warming up.
 
-`generate` has two ways: eager, with a cache that grows, as it does unless told otherwise; and a static cache, with which
-transformers compiles the steps on a GPU. The faster counts, row by row, and it is said which it was and what the other took.
+`generate` runs in two ways: eagerly with a cache that grows, which is its default, and with a static cache, with which
+transformers compiles the steps on a GPU. In each row the faster one counts; the row names it and has the times of both.
 """
 
 import argparse
@@ -65,7 +66,7 @@ def main() -> None:
     for precision in options.precision:
         for row in measure_all(options, precision):
             rows.append(row)
-            keep(rows, options)  # what is measured is kept, whatever becomes of the rest
+            keep(rows, options)  # keep what is measured, even if the rest fails
     show(rows)
 
 
@@ -94,14 +95,14 @@ def spread(lines: list[list[int]], most: int) -> list[list[int]]:
 
 
 def make_batches(lines: list[list[int]], size: int, device: torch.device) -> Batches:
-    """(source, bound on the tokens of each), the longest first; one by one in the order of the file."""
+    """(source, bound on the tokens of each output), the longest first; batches of one in the order of the file."""
     order = sorted(lines, key=len, reverse=True) if size > 1 else lines
     some = [order[n : n + size] for n in range(0, len(order), size)]
     return [(pad(rows).to(device), 2 * max(map(len, rows)) + 20) for rows in some]
 
 
 def ours(translator: Translator, beam: int, resident: bool) -> Search:
-    """What `Translator` would take on this device."""
+    """The search that `Translator` would choose on this device."""
     model = translator.single
 
     def search(source: Tensor, limit: int) -> list[list[int]]:
@@ -116,13 +117,16 @@ def ours(translator: Translator, beam: int, resident: bool) -> Search:
 
 
 def measure(ours: Search, theirs: dict[str, Search], batches: Batches, rounds: int) -> dict[str, Any]:
-    """The median over rounds, after two passes of which the first is told apart. Who begins changes from round to round."""
+    """Medians over the rounds, after two other passes, the first of which is reported separately.
+
+    The order is reversed from round to round.
+    """
     works, first, faults = {OURS: ours, **theirs}, {}, {}
     for name, work in list(works.items()):
         try:
             first[name] = timed(work, batches)[0]
-            timed(work, batches)  # what was done once so far is recorded, or compiled for more shapes, now
-        except Exception as error:  # whatever compiling raises: the other way counts
+            timed(work, batches)  # records what was done once so far, or compiles it for more shapes
+        except Exception as error:  # compiling may raise anything: then the other way counts
             if name == OURS:
                 raise
             faults[name] = f"{type(error).__name__}: {error}"[:300]
@@ -141,7 +145,7 @@ def measure(ours: Search, theirs: dict[str, Search], batches: Batches, rounds: i
 def figures(
     seconds: dict[str, list[float]], outputs: dict[str, list[list[int]]], first: dict[str, float]
 ) -> dict[str, Any]:
-    """Ours against the fastest of the others."""
+    """Our figures against those of the fastest other way."""
     medians = {name: statistics.median(spent) for name, spent in seconds.items()}
     mine = medians.pop(OURS)
     way = min(medians, key=lambda name: medians[name])
@@ -160,7 +164,7 @@ def figures(
 
 
 def timed(work: Search, batches: Batches) -> tuple[float, list[list[int]]]:
-    """Each search ends with ids on the host, so nothing is left to wait for."""
+    """(seconds, outputs). Each search ends with ids on the host, so nothing is left to wait for."""
     began = time.perf_counter()
     found = [ids for source, limit in batches for ids in work(source, limit)]
     return time.perf_counter() - began, found

@@ -1,7 +1,8 @@
-"""Vectors of texts, ours against sentence-transformers with the same weights, `python -m benchmarks.embed`.
+"""Speed of embedding texts against sentence-transformers with the same weights: `python -m benchmarks.embed`.
 
-Two lengths of text: the English sentences of the bundled development and test sets, and the same, eight at a time, as paragraphs. Both
-libraries take turns, so that whatever else the machine does falls on both; a figure is the median of its turns.
+There are texts of two lengths: the English sentences of the bundled development and test sets, and the same sentences
+as paragraphs of eight. The libraries take turns, so that whatever else the machine does slows both; a figure is the
+median over the turns.
 """
 
 import argparse
@@ -53,7 +54,7 @@ def measure(texts: list[str], turns: int) -> list[dict]:
         "sentence-transformers, bf16": lambda: half.encode(texts),
         "manyheads, bf16": (lambda model: lambda: model(texts))(ours("bf16")),
     }
-    vectors = {name: act() for name, act in systems.items()}  # it also warms them up
+    vectors = {name: act() for name, act in systems.items()}  # also warms them up
     times = {name: [] for name in systems}
     for _ in range(turns):
         for name, act in systems.items():

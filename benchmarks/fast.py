@@ -1,6 +1,6 @@
-"""How this project trains, in two ways, each in one place: batches padded and run eagerly, or packed and run as one graph.
+"""The two ways in which this project trains: batches padded and run eagerly, or packed and run as one graph.
 
-Without a GPU there is no graph: the same packed batches are run eagerly there, so that every line can be tried.
+Without a GPU there is no graph: the same packed batches are run eagerly there, so that all code can be tried.
 """
 
 from collections.abc import Callable
@@ -24,14 +24,18 @@ __all__ = ["Steps", "eager_steps", "graphed_steps", "packed_batches"]
 
 
 class Steps(NamedTuple):
-    """run: (batch on the device, step, rate) → (loss, the gradient's norm, 1 if skipped), as tensors that nobody waits for"""
+    """How to take steps.
+
+    run               (batch on the device, step, rate) → (loss, gradient norm, 1 if skipped), tensors not waited for
+    compile_seconds   how long compiling took
+    """
 
     run: Callable[[Any, int, float], tuple[Tensor, Tensor, Tensor]]
     compile_seconds: float
 
 
 def packed_batches(sources: Rows, targets: Rows, tokens: int, seed: int, most: int) -> list[tuple[Numbers, Parts]]:
-    """(rows, batch) of the first steps, each with room for so many tokens on either side."""
+    """(rows, batch) of the first `most` steps, each with room for `tokens` tokens on its longer side."""
     lengths = sources.lengths + 1, targets.lengths + 1
     plan = PackPlan(*lengths, tokens, seed)
     longest = int(max(side.max() for side in lengths))
@@ -45,7 +49,7 @@ def packed_batches(sources: Rows, targets: Rows, tokens: int, seed: int, most: i
 
 @dataclass(frozen=True, eq=False)
 class There:
-    """A batch that is where it belongs: asked to move, it stays."""
+    """A batch that is on its device already: `to` leaves it there."""
 
     batch: Any
 
@@ -68,7 +72,7 @@ def eager_steps(model: nn.Module, config: TrainConfig, device: torch.device, pre
 
 
 def graphed_steps(model: nn.Module, config: TrainConfig, device: torch.device, precision: str, example: Parts) -> Steps:
-    """`example` is a batch that is not on the device yet: where it is put, all others are put when their turn comes."""
+    """`example` is a batch that is not on the device yet; all others are later copied to the place that it is given."""
     if device.type != "cuda":
         return eager_steps(model, config, device, precision)
     state = State(model, config, device)

@@ -1,10 +1,11 @@
-"""What every head of the bundled translator does, over its development set, and whether the ranking holds for other pairs.
+"""What each head of the bundled translator does over its development set; does the ranking hold for other pairs?
 
     python -m benchmarks.heads
-    python -m benchmarks.heads --outputs outputs.json      keeps what was translated; if it is there, takes it from there
+    python -m benchmarks.heads --outputs outputs.json      keeps what was translated; reads it if the file exists
 
-Every head is taken out in turn, and all pairs are scored and translated without it, greedily. Then the pairs are parted: heads are
-ranked by the log-probability that the even ones lose, and BLEU is that of the odd ones; and the other way round.
+Each head is switched off in turn, and all pairs are scored and translated without it, by greedy search. Then the pairs
+are split: heads are ranked by the log-probability that the even pairs lose, and BLEU is that of the odd ones; and the
+other way round.
 """
 
 import argparse
@@ -32,7 +33,7 @@ from manyheads.text.parallel import read_dev
 DEV = Path("src/manyheads/bundled/tatoeba/dev.tsv.gz")
 RESULTS, PICTURE = Path("benchmarks/results/heads.json"), Path("docs/pictures/heads_lost.png")
 SHOWN = 5
-"""Heads at both ends of a ranking that are told with their BLEU on other pairs."""
+"""Heads at each end of a ranking that are reported, with the BLEU that other pairs lose without them."""
 
 
 def main() -> None:
@@ -66,13 +67,13 @@ def main() -> None:
 
 
 def command(options: argparse.Namespace) -> str:
-    """Where outputs are kept changes nothing."""
+    """The command without `--outputs`: where outputs are kept changes nothing."""
     limit = [] if options.limit is None else ["--limit", str(options.limit)]
     return shlex.join(["python", "-m", "benchmarks.heads", "--model", options.model, "--data", *options.data, *limit])
 
 
 def every_one_without(translator: Translator, pairs: Sequence[Pair]) -> tuple[dict[str, Without], float]:
-    """By the names of heads, the first without a name: what the model does with all of them. And how long it took."""
+    """(what the model does without each head, by the head's name, and under "" with all heads; seconds)"""
     search, began = translator.search(beam=1), time.monotonic()
     found = {"": without(translator, pairs, search, ())}
     for head in every_head(translator.single):
@@ -97,7 +98,7 @@ def reported(translator: Translator, pairs: Sequence[Pair], of: int, done: dict[
 
 
 def held_out(translator: Translator, pairs: Sequence[Pair], done: dict[str, Without], half: int) -> dict[str, Any]:
-    """Heads in the order that one half ranks them, with what the other half loses without them."""
+    """The heads as one half of the pairs ranks them, with what the other half loses without them."""
     first, second = (
         reported(translator, pairs[n::2], len(pairs), {name: every_second(one, n) for name, one in done.items()})
         for n in (half, 1 - half)
@@ -124,7 +125,7 @@ def mean(values: list[float]) -> float:
 
 
 def rounded(value: Any) -> Any:
-    """Numbers with the digits that mean something."""
+    """The value, with numbers rounded to the digits that mean something."""
     if isinstance(value, dict):
         return {key: rounded(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):

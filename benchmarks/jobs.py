@@ -1,8 +1,10 @@
-"""Commands of `manyheads` that need what others make, several at a time, until time is up. Whoever still runs then is told to save and stop.
+"""Runs commands of `manyheads` that depend on each other, several at a time, until time is up.
 
-    became = work([Job("teacher", ["train", …]), Job("student", ["train", …], needs=("teacher",))], logs=Path("runs/logs"), seconds=500)
+    jobs = [Job("teacher", ["train", …]), Job("student", ["train", …], needs=("teacher",))]
+    became = work(jobs, logs=Path("runs/logs"), seconds=500)
 
-Trainings end with `--resume` in their command, so that the same call goes on with them.
+Jobs that are still running then are told to save and stop. Trainings have `--resume` in their command, so that the same
+call resumes them.
 """
 
 import shlex
@@ -17,16 +19,17 @@ from pathlib import Path
 __all__ = ["Job", "work"]
 
 GRACE = 60.0
-"""Seconds to save in, for who is told to stop."""
+"""Seconds that a job has for saving when it is told to stop."""
 WAIT = 0.2
 
 
 @dataclass(frozen=True)
 class Job:
-    """
-    words    of the command, behind `manyheads`
+    """A command.
+
+    words    the words of the command after `manyheads`
     needs    names of jobs that must be done before
-    ready    what is done when the command has ended well
+    ready    called when the command has ended without an error
     """
 
     name: str
@@ -36,16 +39,20 @@ class Job:
 
     @property
     def command(self) -> str:
-        """As one would type it."""
+        """The command as one would type it."""
         return shlex.join(["manyheads", *self.words])
 
 
 def work(
     jobs: Sequence[Job], logs: Path, *, seconds: float = float("inf"), most: int = 8, done: Collection[str] = ()
 ) -> dict[str, str]:
-    """By name, what became of each: "done", "failed", "stopped", or "left" if it was never begun. The first come first; one that fails stops nobody but who needs it.
+    """Run jobs in the given order; return by name "done", "failed", "stopped", or "left" if it was never started.
 
-    done   names of those that need not be done again
+    A job that fails stops only those that need it.
+
+    seconds   until all are told to stop
+    most      jobs that run at the same time
+    done      names of jobs that need not be run again
     """
     became = {job.name: "done" if job.name in done else "left" for job in jobs}
     running: dict[str, subprocess.Popen[bytes]] = {}

@@ -1,4 +1,4 @@
-"""What a run has learnt, kept small: to be measured elsewhere, and to be learnt from."""
+"""Trained models, kept small: to be measured elsewhere, and to be learnt from."""
 
 import shutil
 from pathlib import Path
@@ -7,7 +7,7 @@ __all__ = ["keep", "summary_of"]
 
 
 def keep(run: Path, kept: Path) -> None:
-    """Its model with 8-bit weights, a folder of its own; and beside it what its training took."""
+    """Save a run's model with 8-bit weights to the folder `kept`, and the summary of its training beside it."""
     from manyheads.decoding.loading import load_translator
 
     kept.parent.mkdir(parents=True, exist_ok=True)

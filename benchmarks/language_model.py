@@ -1,21 +1,25 @@
-"""A language model of ours and a Llama of the same size from a plain Hugging Face loop: how good, and how fast, in one run.
+"""A language model of ours against a Llama of the same size in a plain Hugging Face loop: quality and speed in one run.
 
     python -m benchmarks.language_model --json benchmarks/results/language_model.json
     python -m benchmarks.language_model --systems ours bare peer compiled seconds
-    python -m benchmarks.language_model --device cpu --recipe lm/tiny --steps 40 --validations 2      every line of it, with little meaning
+    python -m benchmarks.language_model --device cpu --recipe lm/tiny --steps 40 --validations 2
 
-The English side of the bundled Tatoeba pairs, every text once; texts of the development set that are in the training set are left out of it.
+The last command runs all code, with figures that mean little. The texts are the English side of the bundled Tatoeba
+pairs, each text once; texts of the development set that are also in the training set are left out.
 
     ours       `manyheads train`: dropout and a moving average of the weights, as the recipe has them
-    bare       the same without both, which a Llama and a plain loop do not have either
+    bare       the same without these two, which a Llama and a plain loop do not have either
     peer       LlamaForCausalLM in a plain loop (llama.py)
-    compiled   … through torch.compile
-    seconds    the peer, in as many steps as it takes in the seconds that ours took, compiling included, with a schedule for these steps
+    compiled   the peer through torch.compile
+    seconds    the peer, for as many steps as it makes in the seconds that ours took, compiling included, and with a
+               schedule for these steps
 
-All have the same pieces, shape and parameters, the same tokens a step but for padding, the same number of steps, AdamW with the same settings,
-schedule and clipping, and on a GPU bf16 autocast. Systems run one after the other. Of each the best of `--validations` moments counts, in
-float32: log-probabilities of all tokens, the end of each text among them, by the same code. That code is held against Hugging Face's own loss.
-Speed is that of the steps after the first 20, in target tokens a second, padding not counted; seconds are those of all steps without validation.
+All have the same pieces, shape and parameters, the same tokens a step but for padding, the same number of steps, AdamW
+with the same settings, schedule and clipping, and on a GPU bf16 autocast. Systems run one after the other. The best of
+`--validations` validations of each counts. They are computed in float32 by the same code, from the log-probabilities of
+all tokens, including the end of each text. That code is checked against Hugging Face's own loss. Speed is that of the
+steps after the first 20, in target tokens a second, padding not counted; seconds are those of all steps without
+validation.
 """
 
 import argparse
@@ -53,11 +57,11 @@ NAMES = {
     "seconds": f"{LLAMA}, in our seconds",
 }
 CHANGES = {"ours": (), "bare": ("model.dropout=0", "train.ema=0")}
-"""Of the recipe."""
+"""Changes to the recipe."""
 CHECKED = 32
-"""Texts on which the scores are held against Hugging Face's own loss."""
+"""Texts on which the scores are checked against Hugging Face's own loss."""
 NEAR = 1e-4
-"""By so much they may differ, relative to the loss."""
+"""The most by which they may differ, relative to the loss."""
 
 Row = dict[str, Any]
 
@@ -66,13 +70,13 @@ Row = dict[str, Any]
 
 
 def english(part: str) -> list[str]:
-    """Every text once, in the order of the file."""
+    """The English texts of a bundled file, each once, in the order of the file."""
     rows = gzip.decompress(bundled(f"tatoeba/{part}.tsv.gz").read_bytes()).decode().splitlines()
     return list(dict.fromkeys(row.split("\t")[1] for row in rows))
 
 
 def write_texts(folder: Path) -> tuple[list[str], list[str]]:
-    """(to learn from, to be judged by), in train.txt and dev.txt, too."""
+    """(texts to train on, texts to validate on), which are also written to train.txt and dev.txt."""
     train = english("train")
     seen = set(train)
     dev = [text for text in english("dev") if text not in seen]
@@ -91,13 +95,13 @@ def judge(writer: Writer, texts: Sequence[str]) -> dict[str, float]:
 
 
 def writer_of(model: Llama, tokenizer: Tokenizer) -> Writer:
-    """What scores ours scores a Llama: it asks for states and logits."""
+    """What scores our models, for a Llama: it needs only states and logits."""
     return Writer(model, tokenizer, GenerateConfig())  # type: ignore[arg-type]
 
 
 @torch.no_grad()
 def check_scores(model: Llama, tokenizer: Tokenizer, texts: Sequence[str]) -> float:
-    """The largest difference to the loss that Hugging Face computes of each text by itself, relative to it."""
+    """The largest difference, relative to the loss that Hugging Face computes for each text by itself."""
     writer, device = writer_of(model, tokenizer), model.words.weight.device
     worst = 0.0
     for text, score in zip(texts, writer.score(texts), strict=True):
@@ -119,7 +123,7 @@ def train_ours(system: str, changes: Sequence[str], dev: Sequence[str], options:
     manyheads(words)
     summary = json.loads((out / "summary.json").read_text())
     writer = Writer.load(out, options.device, "fp32")
-    # Speed over the readings after the first steps, as for the peer: each says what the whole run has taken so far.
+    # Speed is measured after the first steps, as for the peer; each reading says what the run has taken so far.
     readings = [one for one in read_log(out / "log.jsonl") if one["event"] == "step" and one["step"] >= SETTLED]
     first, last = readings[0], readings[-1]
     return {
@@ -171,7 +175,7 @@ def every_of(steps: int, options: argparse.Namespace) -> int:
 
 
 def measure(options: argparse.Namespace) -> Iterator[Row]:
-    """Ours comes first: the others have its pieces."""
+    """Measure system by system. Ours comes first, because the others use its pieces."""
     train, dev = write_texts(options.runs)
     machine = choose_machine(options.device)
     changes = [
@@ -242,7 +246,7 @@ def main() -> None:
     for row in measure(options):
         rows.append(row)
         print(json.dumps(row), file=sys.stderr, flush=True)
-        if options.json:  # what is measured is kept, whatever becomes of the rest
+        if options.json:  # keep what is measured, even if the rest fails
             head = setting(choose_machine(options.device).device)
             write_json(options.json, {**head, "recipe": options.recipe, "rows": rows})
     for line in table(rows):

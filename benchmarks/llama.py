@@ -1,9 +1,10 @@
-"""Hugging Face's Llama, trained by the loop that people write around it: padded batches, a mask, AdamW, autocast, and nothing else.
+"""Hugging Face's Llama, trained by the loop that people write around it.
 
-It is a language model of ours with rotary positions, SwiGLU, RMS norms and no biases, number for number: only how the weights begin is its
-own. Of dropout it knows that of the attention weights alone. Where a plain loop may be written in several ways it is written in the one that
-is kind to it: batches of like lengths, made ahead by a thread; a fused optimizer that spares embeddings and norms the decay; losses that nobody
-waits for.
+The loop has padded batches, a mask, AdamW, autocast, and nothing else. The model computes, number for number, what a
+language model of ours with rotary positions, SwiGLU, RMS norms and no biases does; only its initial weights are its
+own. Its only dropout is that of the attention weights. Where a plain loop may be written in several ways, it is written
+in the one that is kind to it: batches of similar lengths, made ahead by a thread; a fused optimizer that spares
+embeddings and norms the weight decay; losses that nobody waits for.
 """
 
 import math
@@ -33,14 +34,17 @@ from manyheads.training.schedule import rate_at
 __all__ = ["SETTLED", "Llama", "Run", "fit_llama", "pad_for_llama", "rows_of"]
 
 SETTLED = 20
-"""Steps after which speed is measured: by then kernels are chosen and what is compiled is compiled."""
+"""Steps after which speed is measured: by then kernels are chosen, and compiled if they are to be."""
 
 UNSEEN = -100
-"""What labels hold where nothing is to be said."""
+"""The label of places where nothing is to be predicted."""
 
 
 class Llama(nn.Module):
-    """LlamaForCausalLM with random weights, attention by SDPA, which is its default. It has what a language model of ours is scored by: states and logits."""
+    """LlamaForCausalLM with random weights, and attention by SDPA, which is its default.
+
+    It has the methods by which a language model of ours is scored: `states` and `logits`.
+    """
 
     def __init__(self, config: LanguageModelConfig, tokenizer: Tokenizer) -> None:
         super().__init__()
@@ -60,7 +64,7 @@ class Llama(nn.Module):
         return self.body.lm_head(x)
 
     def forward(self, ids: Int[Tensor, "B T"], mask: Int[Tensor, "B T"], labels: Int[Tensor, "B T"]) -> Tensor:
-        """The mean loss of a token, by its own arithmetic: it shifts the labels itself."""
+        """The mean loss of a token, by Llama's own arithmetic: it shifts the labels itself."""
         return self.body(input_ids=ids, attention_mask=mask, labels=labels, use_cache=False).loss
 
 
@@ -68,8 +72,9 @@ class Llama(nn.Module):
 class Run:
     """How training went.
 
-    seconds, tokens   of all steps; of them, until speed was measured from: `settling`
-    scores            at each validation: (step, what it gave)
+    seconds, tokens   of all steps
+    settling          (seconds, tokens) of the steps before speed is measured
+    scores            (step, scores) of each validation
     """
 
     steps: int = 0
@@ -80,24 +85,24 @@ class Run:
 
     @property
     def speed(self) -> float:
-        """Target tokens a second, once it has settled."""
+        """Target tokens a second after the first steps."""
         return (self.tokens - self.settling[1]) / (self.seconds - self.settling[0])
 
     @property
     def start_seconds(self) -> float:
-        """What the first steps took beyond what they would take later: compiling, mostly."""
+        """Seconds that the first steps took beyond what they would take later: compiling, mostly."""
         return max(0.0, self.settling[0] - self.settling[1] / self.speed)
 
 
 def rows_of(pieces: Sequence[Sequence[int]], longest: int) -> Rows:
-    """Texts as ids, one after the other; those that are too long for training are left out, as ours does."""
+    """Texts as ids, one after the other, without those that are too long for training, as in our training."""
     kept = [ids for ids in pieces if 0 < len(ids) <= longest]
     lengths = np.array([len(ids) for ids in kept])
     return Rows(np.concatenate(kept), np.cumsum(lengths) - lengths, lengths)
 
 
 def pad_for_llama(texts: Rows) -> tuple[Tensor, Tensor, Tensor]:
-    """(ids with begin and end, which of them are there, labels)"""
+    """(ids with begin and end, a mask of the places that are not padding, labels)"""
     ids = torch.from_numpy(texts.padded(before=BEGIN, after=END))
     mask = torch.arange(ids.shape[1]) < torch.from_numpy(texts.lengths)[:, None] + 2
     return ids, mask.long(), ids.masked_fill(~mask, UNSEEN)
@@ -107,7 +112,7 @@ def fit_llama(
     model: Llama, texts: Rows, config: TrainConfig, steps: int, machine: Machine, validate: Callable[[], dict[str, float]],
     every: int, *, compiled: bool = False,
 ) -> Run:  # fmt: skip
-    """Time stands still while it is validated."""
+    """Train, and validate after every `every` steps. Time stands still during validation."""
     learn = make_step(model, config, machine, compiled)
     plan = BatchPlan(texts.lengths + 1, np.ones_like(texts.lengths), config.tokens, config.seed)
     run, clock, warmup = Run(), Stopwatch(machine.device), warmup_of(config, steps)
@@ -137,7 +142,7 @@ def fit_llama(
 def make_step(
     model: Llama, config: TrainConfig, machine: Machine, compiled: bool
 ) -> Callable[[tuple[Tensor, ...], float], None]:
-    """An update, as everybody writes it."""
+    """A function that makes one update, written as everybody writes it."""
     optimizer: Any = build_optimizer(model, config.rate, config.weight_decay)
     parameters = list(model.parameters())
     loss_of: Callable[..., Tensor] = torch.compile(model, dynamic=True) if compiled else model
@@ -157,7 +162,7 @@ def make_step(
 
 
 class Stopwatch:
-    """It waits for the device before it reads the time."""
+    """A stopwatch that waits for the device before it reads the time."""
 
     def __init__(self, device: torch.device) -> None:
         self.device, self.began = device, 0.0

@@ -1,4 +1,4 @@
-"""Our model as a Hugging Face `MarianMTModel`: the same weights, asked for the same search."""
+"""Our model as a Hugging Face `MarianMTModel`: the same weights, and the same search."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,18 +15,18 @@ SHAPE = {
     "norm": "post", "normaliser": "layer", "norm_eps": 1e-5, "positions": "sinusoidal-split", "activation": "relu",
     "bias": True, "feedforward_bias": True, "tie": "all", "cross": "last", "score": "scaled-dot", "qk_norm": False,
 }  # fmt: skip
-"""What Marian is among our Transformers. `manyheads train … --set model.norm=post …` builds one."""
+"""The options with which our Transformer is a Marian. `manyheads train … --set model.norm=post …` builds one."""
 
 
 def misfits(config: TransformerConfig) -> list[str]:
-    """What of a model Marian is not."""
+    """The settings of a model that Marian does not have."""
     wrong = [f"{name}={getattr(config, name)}" for name, value in SHAPE.items() if getattr(config, name) != value]
     odd = config.kv_heads not in (None, config.heads) or config.head_width * config.heads != config.width
     return [*wrong, *(["heads of another width"] if odd or config.value_width or config.window else [])]
 
 
 def as_marian(model: Transformer, longest: int = 1_024) -> MarianMTModel:
-    """Has the same logits. `longest` positions are in its table."""
+    """A Marian with the same logits, and `longest` positions in its table."""
     config, words = model.config, model.words.num_embeddings
     if wrong := misfits(config):
         raise SystemExit(f"a Marian model is not {', '.join(wrong)}")
@@ -82,7 +82,7 @@ def linear(name: str, layer: Any) -> Iterator[tuple[str, Tensor]]:
 
 @torch.no_grad()
 def generate(marian: Any, source: Tensor, limit: int, beam: int, *, static: bool = False) -> list[list[int]]:
-    """The ids that `generate` writes, without begin and end. Its rule for stopping is ours where no length is penalised.
+    """The ids that `generate` writes, without begin and end. With no length penalty, its rule for stopping is ours.
 
     It runs eagerly with a cache that grows; with a static one, transformers compiles the model's steps on a GPU.
     """
@@ -97,5 +97,5 @@ def generate(marian: Any, source: Tensor, limit: int, beam: int, *, static: bool
 
 
 def until_end(ids: list[int]) -> list[int]:
-    """What fills a row up is padding, and an output that was cut off has no end."""
+    """The ids before the end, without the padding that fills up a row. An output that was cut off has no end."""
     return [word for word in ids[: ids.index(END) if END in ids else len(ids)] if word != PADDING]

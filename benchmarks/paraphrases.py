@@ -1,14 +1,16 @@
 """Paraphrases: what fine-tuning gains, `python -m benchmarks.paraphrases`.
 
-Two English sentences of the bundled Tatoeba pairs that translate one German sentence are paraphrases. Sentences that are linked by any chain of
-translations stay together in one of the sets: nothing of the development and test sets is in the training set.
+Two English sentences of the bundled Tatoeba pairs that translate the same German sentence are paraphrases. Sentences
+that are linked by any chain of translations stay together in one of the sets: nothing of the development and test sets
+is in the training set.
 
-    similarity       find the paraphrase of a sentence among those of all others, and as many sentences more as --others says
-    classification   is a pair of sentences one of paraphrases? The wrong pairs are hard: a sentence with the other one that shares most of
-                     its rare words. (Some of these mean the same all the same: nobody has looked at them.)
+    similarity       find the paraphrase of a sentence among those of all others and --others more sentences
+    classification   are two sentences paraphrases? The wrong pairs are hard: a sentence with the one of the others that
+                     shares most of its rare words. (Some of these mean the same anyway: nobody has looked at them.)
 
-Each by all-MiniLM-L6-v2 as it is (classification: by the cosine, with the threshold that is best on the development set), by the same
-fine-tuned, and by a small encoder from scratch. The defaults are for a CPU, a few minutes of one core; a GPU can take
+Each task is done by all-MiniLM-L6-v2 unchanged (classification: by the cosine, with the threshold that is best on the
+development set), by the same model fine-tuned, and by a small encoder from scratch. The defaults are for a CPU, a few
+minutes of one core; a GPU can take
 --pairs 8000 --dev 500 --test 1200 --others 20000 --tokens 4096 --scratch-epochs 20 --validate-every 50.
 """
 
@@ -38,7 +40,7 @@ from manyheads.modelfolder import bundled
 from manyheads.text.corpus import ReadOptions
 
 SETS = {"train": 0.7, "dev": 0.8, "test": 1.0}
-"""Up to which share of the groups each reaches."""
+"""The share of the groups up to which each set reaches."""
 
 YES, NO = "paraphrase", "other"
 Pair = tuple[str, str]
@@ -48,7 +50,7 @@ Pair = tuple[str, str]
 
 
 def translations() -> dict[str, list[str]]:
-    """By a German sentence, the English ones that translate it."""
+    """For each German sentence, the English ones that translate it."""
     found = defaultdict(set)
     for name in ("train", "dev", "test"):
         text = gzip.decompress(bundled(f"tatoeba/{name}.tsv.gz").read_bytes()).decode()
@@ -58,7 +60,7 @@ def translations() -> dict[str, list[str]]:
 
 
 def groups(by_german: dict[str, list[str]]) -> dict[str, str]:
-    """Of every English sentence, the first of all that a chain of translations leads to."""
+    """For every English sentence, the alphabetically first of all that a chain of translations leads to."""
     parents: dict[str, str] = {}
 
     def root(sentence: str) -> str:
@@ -83,8 +85,10 @@ def words(text: str) -> list[str]:
 
 
 def paraphrases(by_german: dict[str, list[str]], group_of: dict[str, str], name: str) -> list[Pair]:
-    """Pairs of a set that are not the same but for capitals and signs, in random order; of one group, one pair: no partner of a text is one of
-    another text."""
+    """Paraphrases of a set that differ in more than capitals and punctuation, in random order.
+
+    There is one pair of each group, so that no partner of a text is also one of another text.
+    """
     draw, by_group = random.Random(name), defaultdict(set)
     for english in by_german.values():
         if set_of(group_of[english[0]]) == name:
@@ -99,8 +103,10 @@ def ordered(sentences: list[str]) -> Iterator[Pair]:
 
 
 def nearest_by_words(texts: Iterable[str], pool: list[str], group_of: dict[str, str]) -> Iterator[str]:
-    """For each text the sentence of another group that shares most with it: of all words that either has, those that both have, rare ones
-    weighing more."""
+    """For each text, the sentence of another group that shares most with it.
+
+    That is the share of words that both have among those that either has, with rare words weighing more.
+    """
     places, members = defaultdict(list), defaultdict(list)
     for n, sentence in enumerate(pool):
         members[group_of[sentence]].append(n)
@@ -122,7 +128,7 @@ def nearest_by_words(texts: Iterable[str], pool: list[str], group_of: dict[str, 
 def write_sets(
     place: Path, sizes: dict[str, int]
 ) -> tuple[dict[str, list[Pair]], dict[str, list[tuple[str, str, str]]]]:
-    """(pairs, pairs with labels) of each set, also as files."""
+    """(pairs, pairs with labels) of each set, which are also written to files."""
     by_german = translations()
     group_of = groups(by_german)
     pairs, labelled = {}, {}
@@ -160,7 +166,7 @@ def label(folder: Path, file: Path, device: str) -> dict[str, float]:
 
 
 def by_cosine(folder: Path, labelled: dict[str, list[tuple[str, str, str]]], device: str) -> dict[str, float]:
-    """A pair is one of paraphrases if its cosine is above what is best on the development set."""
+    """Scores of calling two texts paraphrases from that cosine on which separates the development set best."""
     embedder = Embedder.load(folder, device, "fp32")
     cosines, truth = {}, {}
     for name in ("dev", "test"):
@@ -179,7 +185,7 @@ def rounded(scores: dict[str, float]) -> dict[str, float]:
 def learn(
     place: Path, recipe: str, kind: str, base: Path | None, changes: dict[str, Any], device: str
 ) -> tuple[Path, float]:
-    """(the model, the seconds that it was trained)"""
+    """(folder of the trained model, seconds of training)"""
     out = place / f"{recipe.replace('/', '-')}-{kind}"
     learnt, held_out = (place / f"{name}.{kind}.tsv" for name in ("train", "dev"))
     train(recipe, train=learnt, dev=held_out, base=base, out=out, changes=changes, device=device)
@@ -193,7 +199,7 @@ def measure(place: Path, options: argparse.Namespace) -> dict[str, Any]:
     minilm = place / "minilm"
     import_model(get_model_path(), minilm)
     both = {"train.tokens": options.tokens, "train.validate_every": options.validate_every, "train.seed": options.seed}
-    both |= {"train.save_every": 1_000_000, "train.patience": 0}  # a run that is not resumed
+    both |= {"train.save_every": 1_000_000, "train.patience": 0}  # these runs are not resumed
     tuned = {**both, "train.epochs": options.epochs, "train.rate": options.rate}
     scratch = {**both, "train.epochs": options.scratch_epochs}
     tasks: dict[str, tuple[str, Callable[[Path], dict[str, float]]]] = {

@@ -1,6 +1,6 @@
-"""PyTorch's own modules and Hugging Face's Marian, arranged to do the same work as ours, each in the way that is fastest for it.
+"""PyTorch's own modules and Hugging Face's Marian, arranged to do the same work as ours, each in its fastest way.
 
-A peer is called with padded ids, (source, target), and gives logits.
+A peer is called with padded ids, (source, target), and returns logits.
 """
 
 import math
@@ -18,7 +18,7 @@ class TorchTransformer(nn.Module):
     def __init__(self, words: int, width: int, heads: int, layers: int, hidden: int, dropout: float, positions: Tensor):
         super().__init__()
         self.words = nn.Embedding(words, width)
-        nn.init.normal_(self.words.weight, std=width**-0.5)  # it is the head, too: logits should begin small
+        nn.init.normal_(self.words.weight, std=width**-0.5)  # also the head: logits should start small
         self.register_buffer("positions", positions, persistent=False)
         self.dropout = nn.Dropout(dropout)
         self.body = nn.Transformer(
@@ -44,7 +44,7 @@ class TorchTransformer(nn.Module):
 
 
 def without_weight_dropout(module: nn.Module) -> nn.Module:
-    """PyTorch's layers drop attention weights too; ours do not unless asked. Same work for both."""
+    """The module without dropout on attention weights, which PyTorch's layers have, and ours only if asked."""
     for part in module.modules():
         if isinstance(part, nn.MultiheadAttention):
             part.dropout = 0.0
@@ -52,7 +52,7 @@ def without_weight_dropout(module: nn.Module) -> nn.Module:
 
 
 def without_hidden_dropout(module: nn.Module) -> nn.Module:
-    """PyTorch's layers drop hidden units of the feed-forward layer too; Marian and ours do not unless asked."""
+    """The module without dropout on hidden units, which PyTorch's layers have, and Marian and ours only if asked."""
     for part in module.modules():
         if isinstance(part, (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)):
             part.dropout = nn.Identity()  # type: ignore[assignment]
@@ -60,7 +60,7 @@ def without_hidden_dropout(module: nn.Module) -> nn.Module:
 
 
 class Marian(nn.Module):
-    """Hugging Face's MarianMTModel with random weights: post-norm, attention by SDPA, one table of words for all."""
+    """Hugging Face's MarianMTModel with random weights: post-norm, attention by SDPA, one shared table of words."""
 
     def __init__(self, words: int, width: int, heads: int, layers: int, hidden: int, dropout: float, longest: int):
         super().__init__()
@@ -85,8 +85,11 @@ class Marian(nn.Module):
         ).logits
 
     def whole_graph(self) -> "Marian":
-        """Let it be compiled in one piece. While they train, its stacks draw for each layer whether to skip it (never, here):
-        that breaks the graph at every layer. Told that they do not train, they do not draw; their layers do train. It costs
-        them the dropout of the embeddings, which is to their advantage."""
+        """Make it possible to compile the model in one piece.
+
+        In training mode its stacks draw for each layer whether to skip it (here never), which breaks the graph at every
+        layer. So the stacks are put in evaluation mode, but not their layers. The stacks then lack the dropout of the
+        embeddings, which is to their advantage.
+        """
         self.body.model.encoder.training = self.body.model.decoder.training = False
         return self

@@ -1,4 +1,4 @@
-"""Lines on axes, as an SVG file of its own: for figures whose axes are logarithms, which those of a report never are."""
+"""Plots of lines as SVG files of their own, also with logarithmic axes, which the charts of a report never have."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,15 +15,16 @@ WIDTH, HEIGHT = 640, 400
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 44, 48
 COLOURS = ("#1f6f8b", "#c8553d", "#6a8d3a", "#8a5aa8", "#b8860b", "#555555", "#2fa4a0", "#d4738a", "#9c6b3c", "#3b4a8f")
 INSIDE = 4
-"""Names of so many lines have room beside them; more stand below."""
+"""The most lines whose names have room inside the plot; the names of more lines stand below it."""
 STYLE = "text{font:13px system-ui,sans-serif;fill:#444}.title{font-size:15px;font-weight:600;fill:#222}.grid{stroke:#e8e4dc}"
 
 
 @dataclass(frozen=True)
 class Line:
-    """
-    dots     mark the points, which were measured; else it is a curve of many
-    labels   what each of them is called, if it is
+    """A line of a plot.
+
+    dots     mark the points, because they were measured; otherwise it is a curve of many points
+    labels   the names of the points, if they have any
     """
 
     name: str
@@ -34,7 +35,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Axis:
-    """Values onto the paper, straight or by their logarithms."""
+    """Maps values to places on the paper, linearly or by their logarithms."""
 
     scale: Scale
     log: bool
@@ -60,7 +61,7 @@ def axis(values: Sequence[float], log: bool, start: float, end: float) -> Axis:
 
 
 def draw(title: str, x_name: str, y_name: str, lines: Sequence[Line], *, log: str) -> str:
-    """All lines on the same axes. `log`: which of them are logarithmic, "xy", "x" or none; these want values above 0."""
+    """All lines on the same axes. `log`: which axes are logarithmic, "xy", "x" or ""; these need values above 0."""
     x = axis([a for line in lines for a, _ in line.points], "x" in log, LEFT, WIDTH - RIGHT)
     y = axis([b for line in lines for _, b in line.points], "y" in log, HEIGHT - BOTTOM, TOP)
     parts = [
@@ -83,7 +84,7 @@ def draw(title: str, x_name: str, y_name: str, lines: Sequence[Line], *, log: st
 
 
 def places_of_names(lines: Sequence[Line]) -> list[tuple[int, int]]:
-    """Where each name stands: in a list above the low end of the lines, or in two columns below all of them."""
+    """Where each name stands: in a list above the low end of the lines, or in two columns below the plot."""
     if len(lines) > INSIDE:
         left = (24, WIDTH // 2 + 12)
         return [(left[number % 2], HEIGHT + 18 * (1 + number // 2)) for number in range(len(lines))]
@@ -92,7 +93,7 @@ def places_of_names(lines: Sequence[Line]) -> list[tuple[int, int]]:
 
 
 def drawn(colour: str, line: Line, name: tuple[int, int], x: Axis, y: Axis) -> str:
-    """The line, and its name in the list of names."""
+    """The line, and its entry in the list of names."""
     left, height = name
     points = [(x(a), y(b)) for a, b in line.points]
     path = "L".join(f"{a} {b}" for a, b in points)

@@ -1,10 +1,11 @@
-"""How good a recipe gets on real data: `manyheads train`, then `manyheads evaluate` on a test set, and both commands.
+"""How good a recipe gets on real data: `manyheads train`, then `manyheads evaluate` on a test set.
 
     python -m benchmarks.quality cmudict
     python -m benchmarks.quality tatoeba --set train.epochs=20
     python -m benchmarks.quality multi30k --data FOLDER
 
-CMUdict and Tatoeba are bundled; Multi30k is not: FOLDER holds train.en.gz, train.de.gz, val.en.gz and so on.
+CMUdict and Tatoeba are bundled; Multi30k is not: FOLDER holds train.en.gz, train.de.gz, val.en.gz and so on. The result
+file has both commands.
 """
 
 import argparse

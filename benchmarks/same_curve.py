@@ -1,20 +1,22 @@
-"""Fast must not mean different: the same packs, trained padded and eagerly, and packed and as one graph, give the same curve of the loss.
+"""Fast must not mean different: padded and eager, or packed and as one graph, training has the same loss curve.
 
-    python -m benchmarks.same_curve --out FOLDER            FOLDER/same_curve.json and plots; exit 1 if they are not the same
+    python -m benchmarks.same_curve --out FOLDER            FOLDER/same_curve.json and plots; exit 1 if curves differ
     python -m benchmarks.same_curve --device cpu --quick
 
-Tatoeba, the same pairs in the same order, the same first weights:
+All runs are on Tatoeba, with the same pairs in the same order and the same initial weights:
 
     fp32      padded, eager, float32
     bf16      padded, eager, bfloat16
     graphed   packed, one graph, bfloat16
-    masks     as bf16, but other dropout masks (if there is dropout)
-    rounded   as bf16, but the first weights rounded to bfloat16, up or down at random (if there is no dropout)
-    seed      as bf16, but another seed: other first weights, other masks
+    masks     as bf16, with other dropout masks (if there is dropout)
+    rounded   as bf16, with initial weights rounded to bfloat16, up or down at random (if there is no dropout)
+    seed      as bf16, with another seed: other initial weights, other masks
 
-Losses are means over ten steps. Without dropout the graphed curve may differ from bf16 by what rounding makes, measured by rounding the first
-weights once, as every step rounds them: where the loss falls fast, a difference that small grows before it goes away. With dropout its masks are
-others, so it may differ by what other masks change. Each is drawn DRAWS times, the largest counts, and TOLERANCE is for what a few draws do not show.
+Losses are means over ten steps. Without dropout, the graphed curve may differ from bf16 by the effect of rounding. That
+effect is measured by rounding the initial weights once, as every step rounds them: where the loss falls fast, even such
+a small difference grows before it goes away. With dropout, the graphed run has other masks, so its curve may differ by
+the effect of other masks. Each effect is drawn DRAWS times and the largest counts; TOLERANCE is for what a few draws do
+not show.
 """
 
 import argparse
@@ -45,10 +47,10 @@ from manyheads.training.schedule import rate_at
 SMOOTHED = READ_EVERY = 10
 DRAWS = 3
 TOLERANCE = {"mean": 2.0, "largest": 2.0}
-"""So many times the most that rounding, or other masks, make of the curve …"""
+"""How many times the largest effect of rounding, or of other masks, is allowed …"""
 
 FLOOR = {"mean": 0.005, "largest": 0.02}
-"""… and, in nats a token, no less than this: an eager path may happen to round as another does."""
+"""… and the least, in nats a token, that is allowed in any case: two eager paths may happen to round alike."""
 
 SEED, OTHER = 1, 2
 Row = dict[str, Any]
@@ -56,7 +58,13 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Way:
-    """How to train: which seeds for the first weights, their rounding (None: as they are) and the masks; in which precision, as a graph or not."""
+    """How to train.
+
+    graphed    packed and as one graph, or padded and eager
+    weights    seed of the initial weights
+    rounding   seed of their rounding; None = they are not rounded
+    masks      seed of the dropout masks
+    """
 
     precision: Literal["bf16", "fp32"] = "bf16"
     graphed: bool = False
@@ -66,7 +74,7 @@ class Way:
 
 
 def ways(dropout: float) -> dict[str, Way]:
-    """Yardsticks have names of two words: what is drawn, and which draw it is."""
+    """All ways to train, by name. Yardsticks have names of two words: what is drawn, and which draw it is."""
     draws = range(OTHER, OTHER + DRAWS)
     yardsticks = (
         {f"masks {n}": Way(masks=n) for n in draws} if dropout else {f"rounded {n}": Way(rounding=n) for n in draws}
@@ -82,7 +90,7 @@ def ways(dropout: float) -> dict[str, Way]:
 
 @torch.no_grad()
 def round_weights(model: nn.Module, seed: int) -> None:
-    """Each to one of its two neighbours in bfloat16, the nearer one more often: its mean stays."""
+    """Round each weight to one of its two neighbours in bfloat16, to the nearer one more often: its mean stays."""
     generator = torch.Generator().manual_seed(seed)
     for parameter in model.parameters():
         bits = parameter.view(torch.int32)
@@ -94,14 +102,14 @@ def round_weights(model: nn.Module, seed: int) -> None:
 
 
 class Pairs(NamedTuple):
-    """One step's pairs, in one order, in both forms."""
+    """The pairs of one step in both forms, in the same order."""
 
     padded: PairBatch
     packed: Parts
 
 
 def make_pairs(recipe: Recipe, part: str, steps: int) -> tuple[list[Pairs], int]:
-    """(those of all steps, the size of the vocabulary), of the bundled corpus, prepared as training prepares it."""
+    """(the pairs of all steps, the size of the vocabulary), from the bundled corpus as training prepares it."""
     with tempfile.TemporaryDirectory() as folder:
         data = {"train": [str(bundled(f"tatoeba/{part}.tsv.gz"))], "dev": [str(bundled("tatoeba/dev.tsv.gz"))]}
         task = Task.prepare(recipe, Path(folder), data, {}, lambda _: None)
@@ -141,7 +149,7 @@ def train(
 
 
 def smooth(curve: Sequence[float], over: int = SMOOTHED) -> np.ndarray:
-    """Running means; where fewer than `over` steps are known, there is none."""
+    """Running means over `over` steps, from the step on at which that many are known."""
     over = min(over, len(curve))
     return np.convolve(curve, np.ones(over) / over, mode="valid")
 

@@ -1,8 +1,8 @@
-"""Memory and speed of the preparation of a large corpus: `python -m benchmarks.scale --pairs 10000000`.
+"""Memory and speed of preparing a large corpus: `python -m benchmarks.scale --pairs 10000000`.
 
-Pairs are made from the bundled Tatoeba sentences, two in a row, drawn at random, so that few are alike. They are prepared as
-`manyheads train` does it, then an epoch is drawn and batches are made. What counts is anonymous memory, of all processes
-together: the pages of mapped files are the kernel's, who takes them back when others need them.
+Each pair joins two random pairs of the bundled Tatoeba corpus, so that few are alike. They are prepared as by
+`manyheads train`, then an epoch is drawn and batches are made. What counts is the anonymous memory of all processes
+together: the pages of mapped files belong to the kernel, which takes them back when others need them.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def write_pairs(path: Path, count: int) -> None:
 
 
 def anonymous() -> int:
-    """Bytes, of this process and of those that it started."""
+    """Bytes of anonymous memory, of this process and of those that it started."""
     children = [n for task in Path("/proc/self/task").glob("*/children") for n in task.read_text().split()]
     return sum(anonymous_of(Path("/proc") / n) for n in ("self", *children))
 
@@ -48,7 +48,7 @@ def anonymous_of(process: Path) -> int:
 
 @contextmanager
 def watched(rows: list[dict], what: str, **facts: float):
-    """Seconds and the most anonymous memory of what is done inside."""
+    """Adds a row with the seconds and the peak of anonymous memory of what is done inside."""
     most, done = [anonymous()], threading.Event()
 
     def watch() -> None:

@@ -3,12 +3,13 @@
     python -m benchmarks.scaling --device cuda --out FOLDER        FOLDER/scaling.json and a plot of each sweep
     python -m benchmarks.scaling --device cpu --quick --out FOLDER
 
-A step is forward and backward of the whole model. All other sizes stay; by length, the tokens of a batch stay, too (half as many sentences, twice as
-long), so what is linear in the length is constant, and what grows is attention, which is quadratic in a sentence: linear in the length here.
+A step is forward and backward of the complete model. All other sizes stay the same. In the sweep by length, so does the
+number of tokens of a batch (half as many sentences, twice as long): what is linear in the length is constant, and what
+grows is attention, which is quadratic in a sentence and therefore linear in the length here.
 
-The exponent is fitted by least squares in logarithms over the upper half of the points, where the largest term begins to rule. Beside it stand the
-exponent in the limit, and that of the multiply-adds over the same points: the first is far away for sizes that people use, the second is
-what can be expected of them.
+The exponent is fitted by least squares in logarithms over the upper half of the points, where the largest term begins
+to rule. Beside it are the exponent in the limit, which is far away for the sizes that people use, and that of the
+multiply-adds over the same points, which is what can be expected of these sizes.
 """
 
 import argparse
@@ -58,14 +59,14 @@ class Point:
         )
 
     def multiply_adds(self) -> int:
-        """Of a forward pass."""
+        """Multiply-adds of a forward pass."""
         lengths = {"source_length": self.length, "target_length": self.length}
         return transformer_cost(self.config, self.words, batch=self.batch, **lengths).multiply_adds.total()
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """One size of `base` takes several values. `limit` is the exponent of the largest term."""
+    """One size of `base`, `field`, takes several values. `limit` is the exponent of the largest term."""
 
     name: str
     field: str
@@ -76,7 +77,7 @@ class Sweep:
 
 
 def sweeps(quick: bool) -> list[Sweep]:
-    """By length the model is narrow and knows few words: the less there is beside attention, the earlier it rules."""
+    """By length, the model is narrow and has few words: the less there is beside attention, the earlier it rules."""
     if quick:
         point = narrow = Point(width=32, layers=1, words=200, length=16, tokens=256)
         lengths, widths, layers, words = (16, 32, 64, 128), (16, 32, 64, 128), (1, 2, 4), (200, 400, 800)
@@ -88,7 +89,7 @@ def sweeps(quick: bool) -> list[Sweep]:
         Sweep("length", "length", lengths, 1, narrow, PATHS),
         Sweep("width", "width", widths, 2, point),
         Sweep("layers", "layers", layers, 1, point),
-        Sweep("vocabulary", "words", words, 1, replace(point, tokens=point.tokens // 4)),  # whole logits take room
+        Sweep("vocabulary", "words", words, 1, replace(point, tokens=point.tokens // 4)),  # all logits take room
     ]
 
 
@@ -96,7 +97,7 @@ def sweeps(quick: bool) -> list[Sweep]:
 
 
 def make_step(point: Point, path: str, device: torch.device) -> Callable[[], None]:
-    """Forward and backward of a fresh model on random words, none of them padding."""
+    """A function that does forward and backward of a new model, on random words without padding."""
     torch.manual_seed(0)
     model = Transformer(point.config, point.words).to(device).train()
     machine = Machine(device, "bf16" if device.type == "cuda" else "fp32")
@@ -113,7 +114,7 @@ def make_step(point: Point, path: str, device: torch.device) -> Callable[[], Non
 
 
 def forwards(model: Transformer, ids: Tensor, path: str) -> Callable[[], Tensor]:
-    """The model's logits, attention by the path that is named: who asks for the weights gets the explicit one."""
+    """A function that gives the model's logits by the named path of attention. (Weights need the explicit path.)"""
     if path == "fused":
         return lambda: model(ids, ids)
     if path == "packed":
@@ -124,7 +125,7 @@ def forwards(model: Transformer, ids: Tensor, path: str) -> Callable[[], Tensor]
 
 
 def measure(point: Point, path: str, device: torch.device, repeats: int) -> float:
-    """The median over three of the mean time of a few steps."""
+    """Seconds per step: the median of three readings, each the mean over `repeats` steps."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
@@ -138,13 +139,13 @@ def measure(point: Point, path: str, device: torch.device, repeats: int) -> floa
 
 
 def fit_exponent(x: Sequence[float], y: Sequence[float]) -> float:
-    """b of y = a · x^b, by least squares in logarithms, over the upper half of the points (the middle one is among them)."""
+    """b of y = a · x^b, by least squares in logarithms over the upper half of the points, including the middle one."""
     start = (len(x) - 1) // 2
     return float(np.polyfit(np.log(x[start:]), np.log(y[start:]), 1)[0])
 
 
 def run_sweep(sweep: Sweep, device: torch.device, repeats: int) -> Iterator[Row]:
-    """A row for each path. What does not fit in memory is left out, and said."""
+    """A row for each path. Points that do not fit in memory are left out, and listed."""
     for path in sweep.paths:
         points, left_out = [], []
         for value in sweep.values:
@@ -160,7 +161,7 @@ def run_sweep(sweep: Sweep, device: torch.device, repeats: int) -> Iterator[Row]
 
 
 def make_row(sweep: Sweep, path: str, points: Sequence[Row], left_out: Sequence[int]) -> Row:
-    """Exponents need three points at least: of fewer, the upper half is no line."""
+    """A row of results. Exponents need three points at least: the upper half of fewer is no line."""
     known: Row = {
         "sweep": sweep.name,
         "path": path,

@@ -1,4 +1,4 @@
-"""What a figure was taken on: the machine, the versions, the command. And where it is kept."""
+"""What figures were taken on: the machine, the versions, the command; and how they are written to a file."""
 
 import importlib.metadata
 import json
@@ -28,7 +28,7 @@ def setting(device: torch.device) -> dict[str, Any]:
 
 
 def command() -> str:
-    """As it was typed, but for the interpreter's place."""
+    """The command as it was typed, but for the interpreter's path."""
     module = getattr(sys.modules["__main__"].__spec__, "name", None)
     return shlex.join(["python", *(["-m", module] if module else [Path(sys.argv[0]).name]), *sys.argv[1:]])
 

@@ -1,9 +1,10 @@
-"""Two trainings at a time on one CPU, beside one by itself: with threads that wait as `manyheads` lets them, and as OpenMP does unless it is told.
+"""Two trainings at a time on one CPU against one alone, with threads that wait as OpenMP or as `manyheads` has them.
 
     python -m benchmarks.side_by_side --json benchmarks/results/side_by_side.json
 
-Each is `manyheads train tiny` on some of the bundled pairs, with as many threads as there are cores; its seconds are those of the training loop. Alone and together take
-turns. On a machine that others use as well, alone is not alone: compare what stands in one line.
+Each is `manyheads train tiny` on some of the bundled pairs, with as many threads as there are cores; its seconds are
+those of the training loop. Alone and together take turns. On a machine that others use as well, alone is not alone:
+compare only figures on the same line.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from manyheads.machine import choose_device
 from manyheads.waiting import ROUNDS
 
 WAYS = {"as OpenMP does": 300_000, "as manyheads does": ROUNDS}
-"""By name, rounds that a thread waits before it sleeps: what libgomp says of itself (OMP_DISPLAY_ENV=verbose) where it is not told, and ours."""
+"""Rounds that a thread waits before it sleeps: libgomp's default (shown by OMP_DISPLAY_ENV=verbose), and ours."""
 
 
 def main() -> None:
@@ -61,7 +62,7 @@ def row_of(name: str, alone: float, together: float) -> dict[str, Any]:
 
 
 def seconds(count: int, rounds: int, data: Path, folder: Path, steps: int) -> float:
-    """The mean over so many at a time."""
+    """The mean over `count` trainings at a time."""
     with tempfile.TemporaryDirectory(dir=folder) as place:
         outs = [Path(place) / str(n) for n in range(count)]
         running = [start(out, rounds, data, steps) for out in outs]

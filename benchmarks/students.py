@@ -1,12 +1,13 @@
-"""A teacher that writes token by token, what it has translated, and students that write all at once: the runs that benchmarks/at_once.py measures.
+"""A teacher that writes token by token, and students that write all at once: the runs that benchmarks.at_once measures.
 
     python -m benchmarks.students learn   --corpora multi30k tatoeba --data FOLDER --seconds 500
     python -m benchmarks.students measure --corpora multi30k --data FOLDER --json benchmarks/results/at_once_multi30k_h200.json
     python -m benchmarks.students learn measure --corpora tatoeba --json benchmarks/results/at_once_tatoeba_h200.json
 
-Each is a few commands of `manyheads`, which are shown; several run at the same time. After --seconds they are told to save and stop, and the same call
-goes on with them. What has learnt is kept with 8-bit weights, in kept/ beside the runs: students learn from such a teacher, and such models are
-measured; what is kept is not trained again, wherever it came from. What stands behind -- is told to benchmarks.at_once. FOLDER holds Multi30k
+The runs are commands of `manyheads`, which are printed; several run at the same time. After --seconds they are told to
+save and stop, and the same call resumes them. Trained models are kept with 8-bit weights, in kept/ beside the runs:
+students learn from the teacher as it was kept, or from its translations, and kept models are measured. A kept model is
+not trained again, wherever it came from. Arguments after -- are passed to benchmarks.at_once. FOLDER holds Multi30k
 (train.en.gz, train.de.gz, val.…, test_2016_flickr.…); Tatoeba is bundled, and so is its teacher.
 """
 
@@ -38,14 +39,15 @@ SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
         "parallel/graph": ("train.tokens=32768", "train.epochs=70", *ALL),
     },
 }
-"""By corpus and recipe: whoever learns from the pairs as they are learns for as long as who learns from a teacher's."""
+"""By corpus and recipe: students of the original pairs learn for as long as students of a teacher's translations."""
 
 
 @dataclass(frozen=True)
 class Student:
-    """
-    distilled   it learns from what the teacher has translated, not from the pairs as they are
-    begins      as its teacher, or anew
+    """A student.
+
+    distilled   learns from the teacher's translations instead of the original targets
+    begins      starts as its teacher instead of anew
     """
 
     recipe: str
@@ -68,7 +70,7 @@ STUDENTS = {
 
 @dataclass(frozen=True)
 class Place:
-    """Where everything is."""
+    """Where everything about a corpus is."""
 
     corpus: str
     case: Case
@@ -115,7 +117,7 @@ def learn(places: Sequence[Place], options: argparse.Namespace) -> dict[str, str
     done = {named(place, name) for place in places for name in (TEACHER, *options.only) if place.kept(name).exists()}
     done |= {
         named(place, "distil") for place in places if place.distilled.exists()
-    }  # it appears when all of it is there
+    }  # the file appears when it is complete
     return work(jobs, options.runs / "logs", seconds=options.seconds, most=options.most, done=done)
 
 
@@ -149,7 +151,7 @@ def place_of(corpus: str, options: argparse.Namespace) -> Place:
 
 
 def jobs_of(place: Place, options: argparse.Namespace) -> Iterator[Job]:
-    """The teacher first, and who waits for it before who does not: theirs is the longest way."""
+    """The teacher first, then students that wait for it, whose way is the longest, then the others."""
     if place.corpus == "tatoeba":
         keep_bundled(place)
     yield Job(named(place, TEACHER), teach(place, options), ready=partial(keep, place.run(TEACHER), place.teacher))
@@ -214,7 +216,7 @@ def measure(place: Place, options: argparse.Namespace) -> list[str]:
 
 
 def keep_bundled(place: Place) -> None:
-    """As a teacher it reads sentences whole, as its students do."""
+    """Keep the bundled model as a teacher, which must read lines uncut, as its students do."""
     from manyheads import Translator
 
     if place.teacher.exists():

@@ -1,16 +1,23 @@
 """How good a model is after 30 and after 300 seconds of training: Multi30k English → German, several seeds.
 
     python -m benchmarks.time_to_quality --data FOLDER --recipe30 NAME --recipe300 NAME --json FILE
-    python -m benchmarks.time_to_quality --data FOLDER --parallel 3            three seeds at a time: seconds are upper bounds
-    python -m benchmarks.time_to_quality --data FOLDER --budgets 300 --teachers 3        a student of three that are trained first, in the same time
-    python -m benchmarks.time_to_quality --data FOLDER --budgets 300 --judges 1          judged by one that writes backwards, trained in the same time
-    python -m benchmarks.time_to_quality --seeds --earlier A.json B.json --json FILE    what several calls have found, in one file
-    python -m benchmarks.time_to_quality --device cpu --quick                  every line of it, with no meaning
+    python -m benchmarks.time_to_quality --data FOLDER --parallel 3
+    python -m benchmarks.time_to_quality --data FOLDER --budgets 300 --teachers 3
+    python -m benchmarks.time_to_quality --data FOLDER --budgets 300 --judges 1
+    python -m benchmarks.time_to_quality --seeds --earlier A.json B.json --json FILE
+    python -m benchmarks.time_to_quality --device cpu --quick
 
-FOLDER holds Multi30k (train.en.gz, train.de.gz, val.…, test_2016_flickr.…), which is not bundled. Each run is `manyheads train`, then
-`manyheads evaluate` on test_2016_flickr with beam 5. The seconds are those of the training loop, as the run itself counts them:
-reading the data, compiling and scoring are not among them; compiling is given apart. Those of teachers and judges are added. What is judged is
-also measured by itself (`alone`, with its own seconds).
+    --parallel   runs seeds at the same time: seconds are then upper bounds
+    --teachers   measures a student of models that are trained first, in the same time
+    --judges     measures a model with judges that write backwards, trained in the same time
+    --earlier    puts what several calls have found into one file
+    --quick      runs all code, with figures that mean nothing
+
+FOLDER holds Multi30k (train.en.gz, train.de.gz, val.…, test_2016_flickr.…), which is not bundled. Each run is
+`manyheads train`, then `manyheads evaluate` on test_2016_flickr with beam 5. The seconds are those of the training
+loop, as the run itself counts them: they do not include reading the data, compiling and scoring; compiling is given
+separately. Those of teachers and judges are added. A model with judges is also measured by itself (`alone`, with its
+own seconds).
 """
 
 import argparse
@@ -37,7 +44,7 @@ Row = dict[str, Any]
 
 
 def few_pairs(place: Path) -> Case:
-    """Of the bundled pairs, enough to see that all runs."""
+    """A few of the bundled pairs, enough to see that everything runs."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with gzip.open(tsv("tatoeba", "tiny").dev[0], "rb") as file:
         place.write_bytes(b"".join(islice(file, 60)))
@@ -56,14 +63,14 @@ def to_evaluate(case: Case, options: argparse.Namespace, out: Path, judges: Sequ
 
 
 def others(out: Path, what: str, count: int) -> list[Path]:
-    """Folders beside that of a run, for what else belongs to it."""
+    """Folders beside that of a run, for the other models that belong to it."""
     return [out.with_name(f"{out.name}-{what}{n}") for n in range(1, count + 1)]
 
 
 def trainings(
     case: Case, recipe: str, changes: Sequence[str], seed: int, options: argparse.Namespace, out: Path
 ) -> dict[Path, list[str]]:
-    """By folder, how to train what is in it: judges and teachers, each with a seed of its own, and at last what is judged and learns from them."""
+    """Training commands by folder: judges and teachers, each with a seed of its own, and last the measured model."""
     judges, teachers = others(out, "judge", options.judges), others(out, "teacher", options.teachers)
     backwards = [*options.judge_set, "data.backwards=true"]
     how = {
@@ -78,7 +85,7 @@ def trainings(
 
 
 def run(case: Case, budget: int, recipe: str, changes: Sequence[str], seed: int, options: argparse.Namespace) -> Row:
-    """One row: a run that fails is a row, too."""
+    """Train, evaluate and return a row. A run that fails gives a row, too."""
     out = options.runs / f"{budget}s-seed{seed}"
     train, judges = trainings(case, recipe, changes, seed, options, out), others(out, "judge", options.judges)
     evaluate, alone = to_evaluate(case, options, out, judges), to_evaluate(case, options, out)
@@ -105,7 +112,7 @@ def trained(words: Sequence[str], place: Path) -> Row:
 
 
 def together(summaries: Sequence[Row]) -> Row:
-    """That of the last; the time is that of all."""
+    """The summary of the last, with the time of all."""
     return {**summaries[-1], **spent(summaries)}
 
 
@@ -141,7 +148,7 @@ def line(row: Row) -> str:
 
 
 def means(rows: Sequence[Row]) -> Iterator[Row]:
-    """Over the runs of each budget that gave a figure, and over those of them that kept within it; how many did not is said."""
+    """Means over the runs of each budget that gave a figure, and over those within it; the others are counted."""
     for budget in sorted({row["budget_s"] for row in rows}):
         all_of_them = [row for row in rows if row["budget_s"] == budget]
         some = [row for row in all_of_them if "bleu" in row]
@@ -160,7 +167,7 @@ def means(rows: Sequence[Row]) -> Iterator[Row]:
 
 
 def means_alone(rows: Sequence[Row]) -> Row:
-    """Of what was judged, without its judges."""
+    """Means of models with judges, measured without them."""
     return {f"{key}_alone": round(statistics.mean(row[key] for row in rows), 2) for key in ("bleu", "seconds") if rows}
 
 
@@ -215,7 +222,7 @@ def main() -> None:
     with ThreadPoolExecutor(options.parallel) as threads:
         for row in threads.map(lambda one: run(*one), work):
             rows.append(row)
-            keep(rows, case, options)  # what is measured is kept, whatever becomes of the rest
+            keep(rows, case, options)  # keep what is measured, even if the rest fails
     keep(rows, case, options)
     found = list(means(rows))
     for mean in found:

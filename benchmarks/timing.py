@@ -10,7 +10,7 @@ Work = Callable[[], object]
 
 
 def seconds(work: Work, device: torch.device, repeats: int) -> float:
-    """Mean time of one call, over a few in a row. On a GPU by its own events."""
+    """The mean time of one call, over `repeats` calls in a row. On a GPU, its own events measure it."""
     if device.type == "cuda":
         start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         start.record()
@@ -30,7 +30,7 @@ def side_by_side(
 ) -> dict[str, float]:
     """Median times, and the median over rounds of how many times faster ours is.
 
-    On a CPU, which others may be using too, quick work gets more rounds: `at_least` so many seconds of them.
+    On a CPU, which others may be using too, quick work gets more rounds, for at least `at_least` seconds.
     """
     for work in (ours, theirs, ours, theirs):
         work()

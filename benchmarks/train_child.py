@@ -1,7 +1,7 @@
 """One system of `benchmarks.train_gpu`: a process that makes its batches, warms up, and takes steps when it is told to.
 
-Same work for all: base-like sizes, one table of words, ReLU, biases, dropout of 0.1 on the embeddings and on what every sublayer gives,
-label smoothing of 0.1, bf16 autocast, gradients clipped to norm 1, fused AdamW.
+All systems do the same work: base-like sizes, one table of words, ReLU, biases, dropout of 0.1 on the embeddings and on
+the output of every sublayer, label smoothing of 0.1, bf16 autocast, gradients clipped to norm 1, fused AdamW.
 """
 
 import fcntl
@@ -47,7 +47,7 @@ TABLE = 256
 """Rows of the tables of positions: no sentence is longer."""
 
 MORE = 32
-"""So many times the pairs that are used are drawn: of many pairs, batches of like lengths can be made."""
+"""Pairs that are drawn for each one that is used: from many pairs, batches of similar lengths can be made."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ class Job:
     """What a process is to do.
 
     mode      "eager", "compiled" or "graphed"
-    way       of compiling: "dynamic" (sorted batches of any shape), "static" (few shapes, and CUDA graphs); "" if not compiled
-    budgets   target tokens of a batch; it is measured with each of them
-    batches   of each budget, at most
-    shapes    of the batches, if they are static
-    lock      a file: who warms up without compiling does so alone
+    way       how to compile: "dynamic" (sorted batches of any shape) or "static" (few shapes, as CUDA graphs); else ""
+    budgets   target tokens of a batch; the system is measured with each of these
+    batches   the most batches of each budget
+    shapes    the number of shapes of static batches
+    lock      a file; processes that warm up without compiling lock it, to do so one at a time
     """
 
     system: str
@@ -91,7 +91,7 @@ class Job:
 
     @property
     def done_mode(self) -> str:
-        """Without a GPU there is no graph: batches are packed, and that is all."""
+        """The mode that is measured: without a GPU there is no graph, and batches are only packed."""
         return "packed" if self.mode == "graphed" and self.device == "cpu" else self.mode
 
     @property
@@ -101,7 +101,7 @@ class Job:
 
 
 class Work:
-    """Batches of one budget, on the device, and what is in them: real target tokens and multiply-adds of a forward pass."""
+    """Batches of one budget, on the device, with their real target tokens and the multiply-adds of a forward pass."""
 
     def __init__(
         self, batches: list[Any], rows: list[Numbers], pairs: Lengths, size: Size, device: torch.device
@@ -120,7 +120,7 @@ def config_of(size: Size) -> TransformerConfig:
 
 
 def build(system: str, size: Size) -> nn.Module:
-    """With random weights. Ours and PyTorch's have the same parameters; Marian lacks the two last norms."""
+    """A model with random weights. Ours and PyTorch's have the same parameters; Marian lacks the two last norms."""
     torch.manual_seed(0)
     shape = (size.words, size.width, size.heads, size.layers, size.hidden, DROPOUT)
     if system == OURS:
@@ -152,7 +152,7 @@ def make_work(job: Job, budget: int, device: torch.device) -> Work:
 
 
 def peer_steps(job: Job, device: torch.device) -> Callable[[Any], Tensor]:
-    """(batch) → loss, for a model that takes padded ids and gives logits."""
+    """A step, (batch) → loss, of a model that takes padded ids and returns logits."""
     model: Any = build(job.system, SIZES[job.size]).to(device).train()
     if isinstance(model, Marian) and job.mode == "compiled":
         model.whole_graph()
@@ -191,7 +191,7 @@ def compile_as(way: str, work: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def our_steps(job: Job, work: Work, device: torch.device) -> tuple[Callable[[Any], Tensor], float]:
-    """(batch) → loss, and the seconds that compiling took."""
+    """(a step, (batch) → loss; the seconds that compiling took)"""
     config = TrainConfig(tokens=job.budgets[0], rate=RATE, clip=CLIP, smoothing=SMOOTHING, precision="bf16")
     model = build(OURS, SIZES[job.size])
     steps = (
@@ -234,9 +234,10 @@ def make_steps(job: Job, works: dict[int, Work], device: torch.device) -> tuple[
 
 
 def every_shape(batches: list[Any], times: int) -> list[Any]:
-    """One batch of each shape, so many times over. (Parts all have one shape.)
+    """One batch of each shape, `times` times over. (Packed batches all have one shape.)
 
-    The first has sides of different lengths: a compiler that meets equal ones takes them to be equal always.
+    Those with sides of different lengths come first: a compiler that first meets equal ones takes them to be always
+    equal.
     """
     shapes = {(*b.source.shape, *b.target.shape): b for b in batches if isinstance(b, PairBatch)}
     by_shape = sorted(shapes.values(), key=lambda b: b.source.shape[1] == b.target.shape[1])
@@ -244,7 +245,10 @@ def every_shape(batches: list[Any], times: int) -> list[Any]:
 
 
 def take(step: Callable[[Any], Tensor], batches: list[Any]) -> Tensor:
-    """The mean loss, added up on the device as it comes: what a graph gives is overwritten by its next run."""
+    """Take a step on each batch, and return the mean loss.
+
+    Losses are added up on the device at once: the output of a graph is overwritten by its next run.
+    """
     total = step(batches[0]).clone()
     for batch in batches[1:]:
         total += step(batch)
@@ -252,7 +256,7 @@ def take(step: Callable[[Any], Tensor], batches: list[Any]) -> Tensor:
 
 
 def measure(step: Callable[[Any], Tensor], work: Work, device: torch.device) -> dict[str, Any]:
-    """One pass over all batches that nobody times, for the allocator to grow again; and one that counts."""
+    """Make a pass over all batches that is not timed, in which the allocator grows again, and one that counts."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     take(step, work.batches)
@@ -275,7 +279,7 @@ def wait(device: torch.device) -> None:
 
 
 def free(device: torch.device) -> None:
-    """Give the others all memory that is not in use."""
+    """Give all memory that is not in use to the other processes."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -283,7 +287,7 @@ def free(device: torch.device) -> None:
 
 
 def when_there_is_room(work: Callable[[], Any]) -> Any:
-    """Again and again, while others hold the memory; the parent knows when to give up."""
+    """Do the work, again and again while others hold the memory; the parent knows when to give up."""
     while True:
         try:
             return work()

@@ -1,11 +1,12 @@
 """A training step on a CPU, against PyTorch's nn.Transformer of the same size, in one run, turn by turn.
 
     python -m benchmarks.train_cpu --json benchmarks/results/train_cpu.json
-    python -m benchmarks.train_cpu --quick                                        every line of it, with no meaning
+    python -m benchmarks.train_cpu --quick                                        runs all code; figures mean nothing
 
-Forward, loss, backward and AdamW; sentences of one length, so that nobody pads. The peer's losses are written as their papers write them, on all logits
-at once: cross-entropy with smoothed labels, and R-Drop by two divergences. The ratio is the peer's time over ours in the same precision. Memory is what
-a process holds at most, each in a process of its own.
+A step is forward, loss, backward and AdamW, on sentences of one length, so that nobody pads. The peer's losses are
+written as their papers write them, on all logits at once: cross-entropy with smoothed labels, and R-Drop by two
+divergences. The ratio is the peer's time over ours in the same precision. Memory is the most that a process holds; each
+figure is measured in a process of its own.
 """
 
 import argparse
@@ -139,7 +140,7 @@ def held_by(who: str, recipe: str, alpha: float, precision: str, tokens: int) ->
 
 
 def memory_of(who: str, recipe: str, alpha: float, precision: str, tokens: int) -> None:
-    """Two steps, beyond what is held before the first."""
+    """Print the peak memory of two steps, beyond what was held before the first, in MB."""
     run = WHO[who](load_recipe(recipe, {"train.rdrop": alpha}), precision, tokens)
     before = peak()
     run()
@@ -148,7 +149,7 @@ def memory_of(who: str, recipe: str, alpha: float, precision: str, tokens: int) 
 
 
 def peak() -> float:
-    """Of this program; what `getrusage` says is also that of who started it."""
+    """Peak memory of this program in MB. (What `getrusage` reports may be that of the process that started it.)"""
     (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) / 1024
 

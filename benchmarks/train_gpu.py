@@ -1,14 +1,15 @@
-"""How fast a model is trained: this project, PyTorch's nn.Transformer and Hugging Face's Marian, side by side in one run.
+"""Training speed of this project, PyTorch's nn.Transformer and Hugging Face's Marian, side by side in one run.
 
-    python -m benchmarks.train_gpu --json FILE                       the base size, batches of 12.5k and 50k target tokens
+    python -m benchmarks.train_gpu --json FILE                     the base size, batches of 12.5k and 50k target tokens
     python -m benchmarks.train_gpu --sizes tiny big --json FILE
-    python -m benchmarks.train_gpu --device cpu --quick              every line of it, in little time, with no meaning
+    python -m benchmarks.train_gpu --device cpu --quick            runs all code in little time; figures mean nothing
 
-Every system is a process; all compile at the same time, then they are measured turn by turn, one at a time, in several rounds. Real
-target tokens are counted, padding is not. The peers get padded batches of like lengths, ours packed ones of the same pairs, all on the
-GPU beforehand. A peer is compiled in two ways, and the faster one counts: "dynamic", sorted batches of any shape, compiled once for all
-shapes; and "static", a few shapes, each compiled for itself and run as CUDA graphs (mode="reduce-overhead"), with more padding (not for
-the big size at 50k tokens: the graphs of all systems would not fit into the memory of one GPU).
+Every system is a process; all compile at the same time, then they are measured one at a time, in turns, in several
+rounds. Real target tokens are counted, padding is not. The peers get padded batches of similar lengths, ours gets
+packed batches of the same pairs; all are on the GPU beforehand. A peer is compiled in two ways, and the faster one
+counts: "dynamic", sorted batches of any shape, compiled once for all shapes; and "static", a few shapes, each compiled
+by itself and run as CUDA graphs (mode="reduce-overhead"), with more padding (not for the big size at 50k tokens: the
+graphs of all systems would not fit into the memory of one GPU).
 """
 
 import argparse
@@ -41,7 +42,7 @@ Row = dict[str, Any]
 
 
 def jobs_of(size: str, options: argparse.Namespace, lock: str) -> Iterator[Job]:
-    """What has fixed shapes is compiled for one batch size, in a process of its own; the others take all sizes."""
+    """A job with fixed shapes is compiled for one batch size, in a process of its own; the others take all sizes."""
     budgets = tuple(options.tokens)
 
     def job(system: str, mode: str, way: str = "", some: tuple[int, ...] = budgets) -> Job:
@@ -59,7 +60,10 @@ def jobs_of(size: str, options: argparse.Namespace, lock: str) -> Iterator[Job]:
 
 
 def fits(size: str, budget: int) -> bool:
-    """Graphs keep their memory while others are measured: those of the big size at 50k tokens would leave too little."""
+    """True if a peer may be run as CUDA graphs.
+
+    Graphs keep their memory while others are measured: those of the big size at 50k tokens would leave too little.
+    """
     return SIZES[size].width * budget <= MOST_KEPT
 
 
@@ -72,7 +76,7 @@ def start(jobs: Sequence[Job], logs: Path) -> list[Child]:
 
 
 def measure(size: str, options: argparse.Namespace, logs: Path) -> Iterator[tuple[list[Row], list[Row]]]:
-    """(rows, faults) of all systems at one size, anew after every round."""
+    """(rows, faults) of all systems at one size, again after every round."""
     jobs = list(jobs_of(size, options, str(logs / "lock")))
     children = start(jobs, logs)
     taken: dict[tuple[int, int], list[Row]] = {}
@@ -130,7 +134,7 @@ def fastest(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:
-    """Our graphed speed over that of each other row."""
+    """The lines of a table; the last column is our graphed speed over that of the row."""
     yield f"{'size':6}{'batch':>7}  {'system':38}{'k tok/s':>9}{'of peak':>9}{'ms/step':>9}{'GiB':>7}{'compile s':>10}{'ours is':>9}"
     ours = {(r["size"], r["batch_tokens"]): r for r in rows if (r["system"], r["mode"]) == (OURS, "graphed")}
     for row in sorted(rows, key=lambda row: (row["size"], row["batch_tokens"])):
@@ -181,9 +185,7 @@ def main() -> None:
             logs.mkdir(parents=True, exist_ok=True)
             found: tuple[list[Row], list[Row]] = ([], [])
             for found in measure(size, options, logs):
-                keep(
-                    rows + found[0], faults + found[1], options
-                )  # what is measured is kept, whatever becomes of the rest
+                keep(rows + found[0], faults + found[1], options)  # keep what is measured, even if the rest fails
             rows, faults = rows + found[0], faults + found[1]
     for fault in faults:
         print(f"out: {fault['system']}, {fault['mode']} {fault['way']}, {fault['budgets']}: {fault['fault']}")

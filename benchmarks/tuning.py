@@ -1,7 +1,8 @@
 """What fine-tuning gains and what it costs: the bundled de-en on captions, `python -m benchmarks.tuning --data FOLDER`.
 
-FOLDER holds Multi30k (train.de.gz, train.en.gz, val.…, test_2016_flickr.…), which is not bundled. The first 2,000 pairs of its training
-set are trained on, val chooses the model; the test sets of both domains are scored before and after, beam 5.
+FOLDER holds Multi30k (train.de.gz, train.en.gz, val.…, test_2016_flickr.…), which is not bundled. The model is trained
+on the first 2,000 pairs of its training set and chosen on val; the test sets of both domains are scored before and
+after, with beam 5.
 """
 
 import argparse

@@ -1,14 +1,14 @@
-"""Several processes on one machine that get ready all at the same time and are measured one after the other.
+"""Several processes on one machine that get ready at the same time and are measured one after the other.
 
-Compiling a model takes minutes of a CPU and nothing of the GPU, so all compile together; a measurement wants the GPU
-for itself, so only one process at a time is told to measure. Both sides speak in lines:
+Compiling a model takes minutes of a CPU and nothing of the GPU, so all compile together; a measurement needs the GPU
+for itself, so only one process at a time is told to measure. The two sides exchange lines:
 
     child   {"event": "ready", …}            when it has warmed up
-    parent  measure 12500                    a word of the parent's own choice
+    parent  measure 12500                    words of the parent's own choice
     child   {"event": "measured", …}
     parent  (closes the pipe)                the end
 
-What a child prints goes to its log. One that fails, or takes too long, is known by its `fault`; the others go on.
+Whatever else a child prints goes to its log. A child that fails, or takes too long, has a `fault`; the others continue.
 """
 
 import json
@@ -30,7 +30,7 @@ Answer = dict[str, Any]
 
 
 class Child:
-    """A process, from the parent's side. `fault` says why it is out, if it is."""
+    """A process, from the parent's side. `fault` says why it is out of the measurement, if it is."""
 
     def __init__(self, command: Sequence[str], log: Path, environment: dict[str, str] | None = None) -> None:
         self.log = log
@@ -53,7 +53,7 @@ class Child:
         self.answers.put(None)
 
     def answer(self, limit: float, doing: str) -> Answer | None:
-        """What it says next; nothing if it ends or does not say anything in time, and then it is out."""
+        """The child's next answer; None if it ends or does not answer in time, and then it is out."""
         if self.fault:
             return None
         try:
@@ -68,7 +68,7 @@ class Child:
         if self.fault:
             return None
         assert self.process.stdin is not None
-        with suppress(OSError):  # it is gone: why is in its answer
+        with suppress(OSError):  # the child has ended: `answer` says why
             self.process.stdin.write(words + "\n")
             self.process.stdin.flush()
         return self.answer(limit, words)
@@ -78,14 +78,14 @@ class Child:
         self.end()
 
     def end(self) -> None:
-        """It and all that it started. A group outlives its first process, so it is asked for in any case."""
+        """Kill the child and all that it started. A group outlives its first process, so it is killed in any case."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
 
 def warm_up(children: Sequence[Child], limit: float) -> list[Answer | None]:
-    """Wait until each is ready or out. The limit holds for all of them together, from now on."""
+    """Wait until each child is ready or out. The limit, in seconds from now, holds for all of them together."""
     until = time.monotonic() + limit
     return [child.answer(until - time.monotonic(), "warm-up") for child in children]
 
@@ -99,7 +99,7 @@ def last_line(log: Path) -> str:
 
 
 def serve(prepare: Callable[[], tuple[Answer, Callable[[str], Answer]]]) -> None:
-    """Get ready, say so, and answer each line. A failure is answered, too."""
+    """Get ready, report that, and answer each line. A failure is an answer, too."""
     out = keep_stdout()
     lines = listen_to_parent()
     try:
@@ -113,7 +113,7 @@ def serve(prepare: Callable[[], tuple[Answer, Callable[[str], Answer]]]) -> None
 
 
 def keep_stdout() -> TextIO:
-    """Standard output for the answers alone: whatever libraries print goes where errors go."""
+    """Standard output, for the answers alone: whatever libraries print goes to standard error instead."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     return out
@@ -125,7 +125,7 @@ def say(out: TextIO, answer: Answer) -> None:
 
 
 def listen_to_parent() -> Iterator[str]:
-    """Its lines. When it closes the pipe, or dies, so does this process, whatever it is doing."""
+    """The parent's lines. When it closes the pipe, or dies, this process ends, whatever it is doing."""
     heard: queue.Queue[str] = queue.Queue()
 
     def listen() -> None:

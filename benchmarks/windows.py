@@ -1,4 +1,4 @@
-"""What cutting a narrow window into chunks gains over masking all scores, by length.
+"""The gain from cutting a narrow window into chunks instead of masking all scores, by length.
 
 python -m benchmarks.windows
 """

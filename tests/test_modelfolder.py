@@ -116,7 +116,7 @@ def test_weights_that_16_bits_cannot_hold():
 
 
 def test_a_folder_that_is_there_is_not_written_over(tmp_path):
-    with pytest.raises(OptionError, match=r"saved to a new folder, got .*: it is there already"):
+    with pytest.raises(OptionError, match=r"must be saved to a new folder, got .*: it already exists"):
         save_model(tmp_path, MODEL_16, VOCABULARY, RECIPE_16)
 
 
@@ -154,7 +154,7 @@ def test_folders_that_are_no_models(tmp_path):
     (tmp_path / RECIPE).write_bytes(b"")
     with pytest.raises(InputError) as error:
         load_model(tmp_path)
-    assert error.value.hint == "a run has one from its first validation on"
+    assert error.value.hint == "a run writes it at its first validation"
     for name in ("nowhere", "a\0b", "../nowhere"):
         with pytest.raises(InputError, match="there is no such folder"):
             find_model(name)
@@ -185,16 +185,18 @@ def packed(scale):
 
 WORDS = VOCABULARY.sizes[0]
 CHANGES = {
-    "every weight must be a finite number, got others in words.weight": put("words.weight", spoilt(float("nan"))),
-    "every weight must be a finite number, got others in decoder": lambda weights: {
+    "every weight must be a finite number, got NaN or infinity in words.weight": put(
+        "words.weight", spoilt(float("nan"))
+    ),
+    "every weight must be a finite number, got NaN or infinity in decoder": lambda weights: {
         k: spoilt(float("-inf"))(v) if k == "decoder.norm.weight" else v for k, v in weights.items()
     },
-    "got them without words.weight": without("words.weight"),
-    "got them with evil": put("evil", lambda _: torch.zeros(3)),
-    "got them with evil.scale": put("evil.scale", lambda _: torch.zeros(3)),
-    "got them without encoder.norm.weight and with encoder.norm.wait": lambda weights: without("encoder.norm.weight")(
-        weights | {"encoder.norm.wait": torch.zeros(16)}
-    ),
+    "got weights without words.weight": without("words.weight"),
+    "got weights with evil": put("evil", lambda _: torch.zeros(3)),
+    "got weights with evil.scale": put("evil.scale", lambda _: torch.zeros(3)),
+    "got weights without encoder.norm.weight and with encoder.norm.wait": lambda weights: without(
+        "encoder.norm.weight"
+    )(weights | {"encoder.norm.wait": torch.zeros(16)}),
     f"words.weight must be ({WORDS}, 16), as the recipe says, got ({WORDS}, 8)": put(
         "words.weight", lambda w: w[:, :8]
     ),
@@ -205,13 +207,15 @@ CHANGES = {
     "encoder.norm.weight must be in float32, float16 or int8 with a scale, got torch.int8": put(
         "encoder.norm.weight", lambda w: w.to(torch.int8)
     ),
-    "got them without words.weight.scale": packed({}),
+    "got weights without words.weight.scale": packed({}),
     f"words.weight.scale must be ({WORDS}, 1), as the recipe says, got (2, {WORDS}, 1)": packed(
         {"words.weight.scale": torch.ones(2, WORDS, 1)}
     ),
-    "finite number, got others in words.weight": packed({"words.weight.scale": torch.full((WORDS, 1), float("inf"))}),
+    "finite number, got NaN or infinity in words.weight": packed(
+        {"words.weight.scale": torch.full((WORDS, 1), float("inf"))}
+    ),
     "words.weight.scale must be in float32": packed({"words.weight.scale": torch.ones(WORDS, 1, dtype=torch.int8)}),
-    "got them without decoder": lambda _: {},
+    "got weights without decoder": lambda _: {},
 }
 
 
@@ -245,7 +249,7 @@ def test_a_recipe_and_a_tokenizer_that_do_not_belong_together(contents, refusal)
     larger = Vocabulary(train_tokenizer("characters", ["abcdef"], 300))
     assert f"words.weight must be ({WORDS + 3}, 16)" in refusal(contents | {TOKENIZER: larger.dumps().encode()}).message
     deeper = dump_recipe(build(layers=2)[1])
-    assert "the weights must be those of the recipe's model, got them without " in refusal(
+    assert "the weights must match the recipe's model, got weights without " in refusal(
         contents | {RECIPE: deeper}
     ).message  # fmt: skip
 
@@ -308,5 +312,5 @@ def test_files_are_not_looked_for_elsewhere(tmp_path, contents):
     stored = json.loads((tmp_path / "model" / MANIFEST).read_text())
     stored["files"]["../secret"] = stored["files"].pop(MODEL)
     (tmp_path / "model" / MANIFEST).write_text(json.dumps(stored))
-    with pytest.raises(InputError, match="is no file's name"):
+    with pytest.raises(InputError, match="is not a file name"):
         load_model(tmp_path / "model")

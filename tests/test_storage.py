@@ -95,7 +95,7 @@ DAMAGE = {
     "its SHA-256 sum": lambda path: flip(path, 37),
     "is missing or unreadable: No such file": Path.unlink,
     "it is a link": link,
-    "it is no plain file": pipe,
+    "it is not a regular file": pipe,
 }
 
 
@@ -165,7 +165,7 @@ def test_a_manifest_that_accepts_nothing(folder):
 
 
 @pytest.mark.parametrize(
-    ("damage", "reason"), [(link, "a link"), (pipe, "no plain file"), (Path.unlink, "No such file")]
+    ("damage", "reason"), [(link, "a link"), (pipe, "not a regular file"), (Path.unlink, "No such file")]
 )
 def test_a_manifest_that_is_not_there(folder, damage, reason):
     damage(folder / MANIFEST)
@@ -283,7 +283,7 @@ def test_refused_anywhere_by_the_operating_system(tmp_path, monkeypatch, number)
             sizes = ": 65,[0-9]{3} bytes are needed, [0-9,]+ are free" if room else ""
             said = f"{re.escape(str(place))} could not be saved: {os.strerror(number)}{sizes}; what was saved before is untouched"
             assert re.fullmatch(said, error.value.message)
-            assert error.value.hint == ("make room and go on with --resume" if room else None)
+            assert error.value.hint == ("make room, then continue with --resume" if room else None)
             assert is_whole(tmp_path)
             assert not (tmp_path / "step-2").exists()
 

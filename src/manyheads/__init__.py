@@ -1,4 +1,4 @@
-"""The Transformer, whole: trained from sentence pairs, run, scored and read, from blocks that are correct and fast.
+"""Transformers from sentence pairs: train them, translate with them, score them and look inside.
 
 from manyheads import Translator, evaluate, train
 

@@ -1,9 +1,10 @@
-"""Record work on a GPU as a CUDA graph, so that one that cannot be recorded leaves nothing behind.
+"""Record work on a GPU as a CUDA graph, such that a recording that fails leaves nothing behind.
 
-torch ends a recording that fails wherever it can. Where it cannot, because the work waited for the GPU, say, the allocators and the
-generators of random numbers would go on as if it were under way, and whatever the process does next would fail. One of them cannot be told
-(up to PyTorch 2.11 at least): that of pinned memory, which nothing can be recorded into again from the same pool, and which goes on asking the
-graph whether memory is for it.
+Where it can, torch ends a recording that fails. Where it cannot, because the work waited for the GPU, say, the
+allocators and the generators of random numbers would behave as if the recording were still under way, and whatever
+the process does next would fail. One of them cannot be told that it is over (up to PyTorch 2.11 at least): the
+allocator of pinned memory. Nothing can be recorded into it again from the same pool, and it keeps asking the graph
+whether memory belongs to it.
 """
 
 from collections.abc import Callable
@@ -16,27 +17,31 @@ import torch
 __all__ = ["record"]
 
 ONE_AT_A_TIME = Lock()
-"""The process may record one graph at a time."""
+"""A process can record only one graph at a time."""
 
 ABANDONED: list[torch.cuda.CUDAGraph] = []
-"""Recordings that could not be ended: who is still asked must not be gone."""
+"""Recordings that could not be ended. An allocator still asks them, so they must stay alive."""
 
 
 def record(work: Callable[[], None], stream: torch.cuda.Stream, pool: Any) -> torch.cuda.CUDAGraph:
-    """`work` is recorded on the stream, with its scratch memory in the pool, and does not run meanwhile. If it fails, its error is raised; it is then still
-    to be done, and the next recording needs another pool."""
+    """Record `work` on the stream, with its scratch memory in the pool. Nothing runs meanwhile.
+
+    If the work fails, its error is raised. The work is then still to be done, and the next recording needs another
+    pool.
+    """
     graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream(stream.device)
     with torch.cuda.stream(stream):
-        # Every thread has its own handle of cuBLAS, made when it is first needed; a recording does not allow that, and another thread may have warmed up.
+        # Every thread makes a cuBLAS handle when it first needs one, which a recording does not allow; the thread that
+        # warmed up may have been another one.
         torch.cuda.current_blas_handle()
     failed: BaseException | None = None
     try:
         with ONE_AT_A_TIME, recording(graph, stream, pool):
             try:
                 work()
-            except BaseException as error:  # first the recording is to be ended
+            except BaseException as error:  # raised below, after the recording has ended
                 failed = error
-    except BaseException as error:  # which it could not be
+    except BaseException as error:  # the recording could not be ended
         torch.cuda.set_stream(before)
         ABANDONED.append(graph)
         give_up(stream, pool)
@@ -48,16 +53,20 @@ def record(work: Callable[[], None], stream: torch.cuda.Stream, pool: Any) -> to
 
 
 def recording(graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream, pool: Any = None) -> torch.cuda.graph:
-    """`thread_local`: other threads may go on allocating meanwhile, as those that make batches do."""
+    """The context that records. `thread_local`: other threads, such as those that make batches, may allocate."""
     return torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local")
 
 
 def give_up(stream: torch.cuda.Stream, pool: Any) -> None:
-    """End for the GPU's allocator, and for the generators of random numbers, a recording that could not be ended: the first would ask at every turn whether
-    memory is for it, and whoever draws from the others would fail. Where it has ended, or the GPU is lost, what was raised before says more."""
+    """Tell the GPU's allocator and the generators of random numbers that a recording is over which could not be ended.
+
+    Otherwise the allocator would ask the recording about every allocation, and any draw of random numbers would fail.
+    Errors are suppressed: the recording may have ended after all, and if the GPU is lost, the error raised before
+    says more.
+    """
     with suppress(RuntimeError):
         torch._C._cuda_endAllocateToPool(stream.device.index, pool)
     with suppress(RuntimeError), torch.cuda.stream(stream):
         nothing = torch.zeros((), device=stream.device)
         with ONE_AT_A_TIME, recording(torch.cuda.CUDAGraph(), stream):
-            nothing.add_(0)  # generators learn from the end of any recording that none is under way
+            nothing.add_(0)  # the end of any recording tells the generators that none is under way

@@ -1,4 +1,4 @@
-"""`manyheads demo`: a pronouncer trained from scratch on this machine, then a bundled translator at work."""
+"""`manyheads demo`: train a pronouncer from scratch on this machine, then translate with a bundled model."""
 
 import gzip
 import os
@@ -33,27 +33,29 @@ SENTENCES = (
 
 
 def run_demo(out: Path, console: Console, recipe: str = "pronounce-tiny", resume: bool = False) -> None:
-    """Train, score and use a pronouncer in `out`; then translate."""
+    """Train, score and use a pronouncer in `out`, then translate."""
     heading(
         console,
         "1 · A pronouncer, from scratch",
-        "English words to phones, learnt from the CMU dictionary: two to three minutes on two cores.",
+        "English words to phones, trained on the CMU dictionary: two to three minutes on two cores.",
     )
     train_files, dev, test = ([str(bundled(f"cmudict/{part}.tsv.gz"))] for part in ("train", "dev", "test"))
     train(load_recipe(recipe), train=train_files, dev=dev, out=out, resume=resume)
     translator = Translator.load(out)
     heading(
-        console, "2 · How good is it?", "On words of the dictionary that it has never seen; any listed way is right."
+        console,
+        "2 · How good is it?",
+        "Tested on dictionary words it has never seen; any listed pronunciation counts as right.",
     )
     scores = evaluate(translator, test, beam=1, batch=256)
     console.print(f"word error rate {scores.extra['wer']:.1f} %   phone error rate {scores.extra['per']:.1f} %")
     console.print(f"[dim]{scores.lines:,} pronunciations in {scores.seconds:.0f} s[/dim]")
     pronounce(console, translator, known_words(Path(train_files[0])))
-    console.print(f"\nIts curves and samples: [bold]{escape(str(out / 'report.html'))}[/bold]")
+    console.print(f"\nCurves and samples: [bold]{escape(str(out / 'report.html'))}[/bold]")
     page = out / "inspect.html"
     if page.is_file():
-        console.print(f"Its heads, as they formed: [bold]{escape(str(page))}[/bold]")
-    heading(console, "3 · A translator, trained before", "German to English; `de-en` comes with the package.")
+        console.print(f"How its heads formed: [bold]{escape(str(page))}[/bold]")
+    heading(console, "3 · A translator, already trained", "German to English; `de-en` comes with the package.")
     translate(console, Translator.load("de-en"))
     console.print("\n[dim]Your own pairs: manyheads train small --train pairs.tsv --out runs/mine[/dim]")
     if page.is_file() and somebody_looks(console):
@@ -61,7 +63,7 @@ def run_demo(out: Path, console: Console, recipe: str = "pronounce-tiny", resume
 
 
 def somebody_looks(console: Console) -> bool:
-    """Is there a person at a terminal, and a screen to open a page on? A browser that takes over the terminal is no such thing."""
+    """Whether a person is at a terminal and there is a screen to open a page on (not a browser inside the terminal)."""
     screen = sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
     return console.is_terminal and sys.stdin.isatty() and screen and not os.environ.get("CI")
 
@@ -78,8 +80,8 @@ def known_words(path: Path) -> set[str]:
 def pronounce(console: Console, translator: Translator, known: set[str]) -> None:
     words = [word for word in WORDS if word not in known][:8]
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("a word it never saw")
-    table.add_column("how it says it")
+    table.add_column("a word it has never seen")
+    table.add_column("its pronunciation")
     for word, phones in zip(words, translator(words), strict=True):
         table.add_row(word.lower(), phones)
     console.print()

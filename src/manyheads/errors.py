@@ -1,14 +1,14 @@
 """Every error Manyheads raises on purpose.
 
     ManyheadsError
-    ├── OptionError   (ValueError)   an option, a recipe or an argument that cannot be: raised when something is built
-    ├── TensorError   (ValueError)   a tensor of the wrong shape or dtype: raised when something is called
+    ├── OptionError   (ValueError)   an option, a recipe or an argument that is not allowed; raised on building
+    ├── TensorError   (ValueError)   a tensor of the wrong shape or dtype; raised on calling
     ├── InputError    (ValueError)   a file, a text or a folder that cannot be used
-    ├── SaveError     (OSError)      what could not be written: a full disk, a folder that may not be written to
-    └── TrainingError (RuntimeError) training that cannot go on: it diverged
+    ├── SaveError     (OSError)      something that could not be written: a full disk, a folder without write permission
+    └── TrainingError (RuntimeError) training that cannot continue: it diverged
 
-A message is one sentence: the rule, the value given, where it came from. What to do about it
-is the hint, printed after a blank line. `status` is what the command exits with.
+A message is one sentence: the rule, the value given, where it came from. The hint, printed after a blank line, says
+what to do about it. `status` is the exit status of the command.
 """
 
 from collections.abc import Collection, Mapping
@@ -28,7 +28,7 @@ class ManyheadsError(Exception):
 
     status = 1
     said = False
-    """Has another process of the same team said it?"""
+    """Whether another process of the same team has printed it already."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class ManyheadsError(Exception):
 
 
 class OptionError(ManyheadsError, ValueError):
-    """An option that cannot be, found before anything runs."""
+    """An option that is not allowed, found before anything runs."""
 
     status = 2
 
@@ -62,7 +62,7 @@ class SaveError(ManyheadsError, OSError):
 
 
 class TrainingError(ManyheadsError, RuntimeError):
-    """Training cannot go on; the last save is untouched."""
+    """Training cannot continue; the last save is untouched."""
 
 
 def not_written(path: object, error: OSError) -> SaveError:
@@ -70,7 +70,7 @@ def not_written(path: object, error: OSError) -> SaveError:
 
 
 def brief(value: object) -> str:
-    """A value as it was given, cut if it would fill the screen."""
+    """The repr of a value, cut if it would fill the screen."""
     try:
         shown = repr(value)
     except (ValueError, RecursionError):  # a number of thousands of digits, tables in tables in tables
@@ -79,7 +79,7 @@ def brief(value: object) -> str:
 
 
 def how_many(count: int, what: str) -> str:
-    """ "1 pair", "2,000 pairs": `what` is one of them."""
+    """ "1 pair" or "2,000 pairs": `what` is the singular."""
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
@@ -89,7 +89,7 @@ def did_you_mean(given: str, known: Collection[str]) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """An error of someone else's, in one line."""
+    """An error of another library, in one line."""
     lines = str(error).splitlines()
     return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
 

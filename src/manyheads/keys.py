@@ -1,6 +1,6 @@
-"""Every key of a recipe: what it means, what it may be, and what it is if nobody says. Read off the sections themselves (settings.py, models/config.py),
-so that there is no second list of them.
+"""Every key of a recipe: its meaning, its values and its default.
 
+All of this is read off the sections themselves (settings.py, models/config.py), so that there is no second list.
 Nothing here imports torch.
 """
 
@@ -18,14 +18,15 @@ from manyheads.sections import Section, describe
 __all__ = ["Key", "as_markdown", "as_text", "every_key", "find_keys"]
 
 ENTRY = re.compile(r"(?P<names>[a-z_]+(?:, [a-z_]+)*)(?:\s{2,}(?P<meaning>\S.*))?")
-"""Of a section's docstring, where a key begins: its name, or the names of several that mean one thing, and then a column of text."""
+"""A line of a docstring where a key begins: one name, or several with the same meaning, then a column of text."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """
-    values     what it may be, in words
-    default    by task: a language model has other habits than a translator
+    """A key of a recipe.
+
+    values     its possible values, in words
+    default    its default in each task: a language model and a translator differ
     """
 
     section: str
@@ -40,7 +41,7 @@ class Key:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """Where it means something."""
+        """The tasks in which the key means something."""
         return tuple(self.default)
 
 
@@ -49,7 +50,7 @@ def every_key() -> list[Key]:
 
 
 def find_keys(word: str) -> list[Key]:
-    """Those of a section ("train"), one by its name ("train.rdrop"), or all whose name has the word in it."""
+    """The keys of a section ("train"), one key ("train.rdrop"), or all whose name contains the word."""
     known = every_key()
     exact = [key for key in known if word in (key.section, key.full_name)]
     return exact or [key for key in known if word in key.full_name]
@@ -59,7 +60,7 @@ def keys_of(section: str) -> Iterator[Key]:
     kinds = {task: kind.tables[section] for task, kind in TASKS.items() if section in kind.tables}
     names = dict.fromkeys(name for kind in kinds.values() for name in kind.__dataclass_fields__)  # type: ignore[attr-defined]
     for name in names:
-        alike: dict[tuple[str, str], dict[str, Any]] = {}  # a key may mean one thing here and another there
+        alike: dict[tuple[str, str], dict[str, Any]] = {}  # its meaning may depend on the task
         for task, kind in kinds.items():
             field = kind.__dataclass_fields__.get(name)  # type: ignore[attr-defined]
             if field is not None and f"{section}.{name}" not in IDLE[task]:
@@ -75,7 +76,7 @@ def values_of(kind: type[Section], name: str) -> str:
 
 
 def meaning_of(kind: type[Section], name: str) -> str:
-    """What the docstring of the class says that has it, its own or that of one that it is made of."""
+    """The meaning of a key in the docstring of the class, or of the nearest base class that explains it."""
     for one in inspect.getmro(kind):
         if name in (meanings := parse(one.__doc__ or "")):
             return meanings[name]
@@ -83,9 +84,12 @@ def meaning_of(kind: type[Section], name: str) -> str:
 
 
 def parse(docstring: str) -> dict[str, str]:
-    """Keys and what they mean. A line that is further in goes on with the one before; a key without a text means what the one before does."""
+    """Each key of a docstring and its meaning.
+
+    An indented line continues the one before; a key without text means the same as the key before.
+    """
     found: dict[str, list[str]] = {}
-    lines: list[str] = []  # of the key that comes last
+    lines: list[str] = []  # those of the latest key
     for line in inspect.cleandoc(docstring).splitlines():
         entry = ENTRY.fullmatch(line)
         if entry and (entry["meaning"] or lines):
@@ -99,7 +103,7 @@ def parse(docstring: str) -> dict[str, str]:
 
 
 def as_text(key: Key, width: int) -> str:
-    """For a terminal."""
+    """A key as text for a terminal, wrapped to `width`."""
     default = defaults_in_words(key)
     head = f"{key.full_name} = {default}" if default != "–" else key.full_name
     told = textwrap.fill(
@@ -109,11 +113,11 @@ def as_text(key: Key, width: int) -> str:
 
 
 def as_markdown() -> str:
-    """docs/reference/recipe.md"""
+    """The text of docs/reference/recipe.md."""
     known = every_key()
     parts = [HEAD]
     for section in dict.fromkeys(key.section for key in known):
-        parts.append(f"\n## [{section}]\n\n| key | if nobody says | may be | what it means |\n|---|---|---|---|\n")
+        parts.append(f"\n## [{section}]\n\n| key | default | values | meaning |\n|---|---|---|---|\n")
         parts.extend(as_row(key) for key in known if key.section == section)
     return "".join(parts)
 
@@ -124,7 +128,7 @@ def as_row(key: Key) -> str:
 
 
 def defaults_in_words(key: Key, quote: str = "") -> str:
-    """One, or one for each kind of model that has another."""
+    """The default, or the defaults of all tasks if they differ."""
     by_value: dict[str, list[str]] = {}
     for task, value in key.default.items():
         by_value.setdefault(in_toml(value), []).append(task)
@@ -134,7 +138,7 @@ def defaults_in_words(key: Key, quote: str = "") -> str:
 
 
 def told_of(key: Key) -> str:
-    """Which tasks it is for, unless all that have its section."""
+    """The tasks that the key is for, unless it is for all that have its section."""
     of_section = [task for task, kind in TASKS.items() if key.section in kind.tables]
     return "" if len(key.tasks) == len(of_section) else f" *({', '.join(key.tasks)})*"
 
@@ -156,8 +160,9 @@ HEAD = textwrap.dedent(
     """\
     # Every key of a recipe
 
-    A recipe is a TOML file; `--set section.key=value` changes one key for one run. `manyheads recipes show NAME` prints all of a preset, `manyheads recipes keys train`
-    what is on this page. In brackets stand the tasks that a key is for, if it is not for all. This page is made by `make reference`.
+    A recipe is a TOML file; `--set section.key=value` changes one key for one run. `manyheads recipes show NAME` prints
+    a preset with all its keys, `manyheads recipes keys train` the part of this page about `[train]`. A key that is not
+    for all tasks is followed by its tasks in brackets. This page is made by `make reference`.
     """
 )
 

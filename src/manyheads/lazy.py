@@ -1,4 +1,4 @@
-"""Names that are imported when first used, so that `manyheads --help` need not wait for torch."""
+"""Import names when they are first used, so that `manyheads --help` need not wait for torch."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module

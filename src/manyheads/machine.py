@@ -1,4 +1,4 @@
-"""What we compute on: the device, the precision, the threads. Chosen for the user unless said, and always said."""
+"""The device and the precision of a computation: chosen automatically unless given, and always reported."""
 
 import re
 from contextlib import AbstractContextManager, nullcontext
@@ -13,8 +13,9 @@ DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 WIDE = 256
-"""From this width on, a CPU gains more by multiplying in bf16 than it loses by rounding to it, whatever the batches: with AVX512-BF16 a step of `small` is 1.4
-times as fast. Narrow models gain in large batches and lose in small ones."""
+"""The width from which a CPU gains more by multiplying in bf16 than it loses by rounding to it, whatever the batches.
+
+With AVX512-BF16 a step of `small` is 1.4 times as fast. Narrow models gain in large batches and lose in small ones."""
 
 __all__ = ["Machine", "choose_device", "choose_dtype", "choose_machine", "precision_of"]
 
@@ -25,18 +26,18 @@ class Machine:
     precision: str
 
     def chosen(self) -> AbstractContextManager:
-        """While this lasts, what names no GPU means this one: streams, graphs, kernels."""
+        """A context in which streams, graphs and kernels that name no GPU use this one."""
         return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
 
     def autocast(self) -> AbstractContextManager:
-        """Matrix products in bfloat16, if that is the precision; weights, norms and sums stay in float32."""
+        """A context for matrix products in bfloat16, if that is the precision; weights, norms and sums stay float32."""
         if self.precision == "fp32":
             return nullcontext()
         return torch.autocast(self.device.type, torch.bfloat16)
 
     @property
     def dtype(self) -> torch.dtype:
-        """What matrices are multiplied in, and so what weights may be held in that nothing is learnt about."""
+        """The dtype of matrix products, in which weights that are not trained may be held, too."""
         return DTYPES[self.precision]
 
     def __str__(self) -> str:
@@ -47,7 +48,7 @@ class Machine:
 
 
 def choose_machine(device: str = "auto", precision: str = "auto", width: int = 0) -> Machine:
-    """A GPU if there is one, else the CPU; bf16 where it is good at it, for a model of this width."""
+    """By default a GPU if there is one, else the CPU, and bf16 if it is good at it for a model of this width."""
     chosen = choose_device(device)
     return Machine(chosen, precision if precision != "auto" else best_precision(chosen, width))
 
@@ -70,21 +71,21 @@ def best_precision(device: torch.device, width: int) -> str:
 
 
 def cpu_multiplies_bf16() -> bool:
-    """It has instructions for it (AVX512-BF16, which processors with AMX have, too). PyTorch knows, but does not say so in public."""
+    """Whether the CPU has bf16 instructions (AVX512-BF16, also on processors with AMX). PyTorch has no public test."""
     return getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)()
 
 
 def choose_dtype(device: torch.device, precision: str = "auto") -> torch.dtype:
-    """What weights are held in to translate: on a GPU fp16, elsewhere fp32.
+    """The dtype of weights for translation: by default fp16 on a GPU, fp32 elsewhere.
 
-    bf16 would never overflow, but has 3 bits less: of the outputs of a beam, more would change places.
+    bf16 would never overflow, but has 3 bits less, and would change the order of a beam's outputs more often.
     """
     best = torch.float16 if device.type == "cuda" else torch.float32
     return choose("--precision", precision, {"auto": best, **DTYPES})
 
 
 def precision_of(dtype: torch.dtype) -> str:
-    """Its name, as `choose_dtype` takes it; that of torch, if it is none of these."""
+    """The name of a dtype as `choose_dtype` takes it, or torch's name for any other dtype."""
     return {known: name for name, known in DTYPES.items()}.get(dtype, str(dtype).removeprefix("torch."))
 
 
@@ -99,6 +100,6 @@ def named(device: str) -> torch.device:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise OptionError(
             f"--device must be 'auto', 'cpu', 'cuda' or 'cuda:1', got {device!r}: {reason[:160]}",
-            hint="'auto' takes a GPU if there is one",
+            hint="'auto' uses a GPU if there is one",
         ) from None
     return chosen

@@ -1,4 +1,4 @@
-"""A model on disk: weights, recipe, tokenizers, manifest. Reading one runs nothing from it and believes nothing in it.
+"""A model on disk: weights, recipe, tokenizers, manifest. Reading one runs no code from it and checks everything.
 
 recipe.toml         how it was built, trained and should be decoded
 tokenizer.json      its vocabulary
@@ -33,6 +33,7 @@ from manyheads.text.masking import table_size
 from manyheads.text.vocabulary import Vocabulary
 
 __all__ = [
+    "CAN",
     "MODEL",
     "RECIPE",
     "TOKENIZER",
@@ -63,24 +64,28 @@ __all__ = [
 RECIPE, TOKENIZER, MODEL = "recipe.toml", "tokenizer.json", "model.safetensors"
 SCALE = ".scale"
 CAN = {
-    ("translate", "parallel"): "translate token by token",
-    ("parallel", "translate"): "translate all at once",
+    "translate": "translate",
+    "parallel": "translate all at once",
+    "embed": "embed texts",
+    "classify": "classify texts",
+    "generate": "generate text",
+    "mask": "predict masked words",
 }
-"""What is asked of a model, where its task is nearly that; else it is its name."""
+"""What a model of each task does."""
 
 USES = {
-    "translate": "`manyheads translate` is what it is for",
-    "parallel": "`manyheads translate`, `evaluate` and `score` are what it is for",
-    "embed": "`manyheads embed` is what it is for, and `evaluate`",
-    "classify": "`manyheads classify` is what it is for, and `evaluate`",
-    "generate": "`manyheads generate` is what it is for, and `evaluate`",
-    "mask": "`manyheads embed` and `evaluate` are what it is for, and `train --from`",
+    "translate": "use it with `manyheads translate`",
+    "parallel": "use it with `manyheads translate`, `evaluate` or `score`",
+    "embed": "use it with `manyheads embed` or `evaluate`",
+    "classify": "use it with `manyheads classify` or `evaluate`",
+    "generate": "use it with `manyheads generate` or `evaluate`",
+    "mask": "use it with `manyheads embed`, `evaluate` or `train --from`",
 }
-"""What models of a task are for."""
+"""Hints, by task: the commands for such a model."""
 
 
 def bundled(name: str = "") -> Path:
-    """Where what comes with the package is."""
+    """The path of something that comes with the package."""
     return Path(str(files("manyheads"))) / "bundled" / name
 
 
@@ -89,7 +94,7 @@ def bundled_models() -> list[str]:
 
 
 def find_model(folder: str | Path) -> Path:
-    """A run folder, or a bundled model by its name."""
+    """The folder of a model: a run folder, or a bundled model by its name."""
     if is_folder(folder):
         return Path(folder)
     if str(folder) in bundled_models():
@@ -103,7 +108,7 @@ def find_model(folder: str | Path) -> Path:
 
 
 def neighbours(folder: str | Path) -> list[str]:
-    """Models beside a folder that is not there, by names like the one that was given."""
+    """Models beside a missing folder, with paths written like the given one."""
     place = Path(folder).parent
     try:
         return [str(place / one.parent.name) for one in place.glob(f"*/{MODEL}")]
@@ -129,14 +134,19 @@ def load_parallel_model(folder: str | Path) -> tuple[ParallelTransformer, Vocabu
 
 
 def load_encoder(folder: str | Path) -> tuple[TextEncoder, Vocabulary, Recipe]:
-    """Everything an Embedder is made of. A classifier has an encoder inside; a model that was pre-trained on masked words has a head, which is
-    left out."""
+    """Everything an Embedder is made of.
+
+    A classifier contains an encoder; the head of a model that was pre-trained on masked words is left out.
+    """
     model, vocabulary, recipe = load_folder(folder, "embed", "mask", "classify")
     return encoder_in(model, vocabulary), vocabulary, recipe
 
 
 def encoder_in(model: nn.Module, vocabulary: Vocabulary) -> TextEncoder:
-    """The encoder that a model is, or that is inside; what had a mask behind its words is then no more than that."""
+    """The encoder that a model is or contains.
+
+    A MaskedModel loses its head and the row of its table for the mask, and cannot be used afterwards.
+    """
     match model:
         case MaskedModel():
             return model.without_head(vocabulary.source.size)
@@ -144,7 +154,7 @@ def encoder_in(model: nn.Module, vocabulary: Vocabulary) -> TextEncoder:
             return model.body
         case TextEncoder():
             return model
-    raise OptionError(f"a model with an encoder of its own is needed, got {type(model).__name__}")
+    raise OptionError(f"an encoder-only model is needed, got {type(model).__name__}")
 
 
 def load_classifier(folder: str | Path) -> tuple[TextClassifier, Vocabulary, Recipe]:
@@ -158,17 +168,17 @@ def load_language_model(folder: str | Path) -> tuple[LanguageModel, Vocabulary, 
 
 
 def load_masked_model(folder: str | Path) -> tuple[MaskedModel, Vocabulary, Recipe]:
-    """A pre-trained encoder with the head that it was trained with."""
+    """A pre-trained encoder with the head it was trained with."""
     return load_folder(folder, "mask")
 
 
 def load_by_task(folder: str | Path) -> tuple[nn.Module, Vocabulary, Recipe]:
-    """Whatever the model is for."""
+    """A model of any task, as its recipe says."""
     return load_folder(folder, task_of_folder(folder) or "translate")
 
 
 def task_of_folder(folder: str | Path) -> str:
-    """What a model is for; nothing if it does not say so."""
+    """The task of a model; empty if the folder has no recipe."""
     place = find_model(folder)
     return recipe_in(place).task if (place / RECIPE).exists() else ""
 
@@ -178,14 +188,14 @@ def recipe_in(place: Path) -> Recipe:
 
 
 def load_description(folder: str | Path) -> tuple[Vocabulary, Recipe]:
-    """All that is known of a model but its weights."""
+    """Everything about a model except its weights."""
     place = find_model(folder)
     recipe = recipe_in(place)
     return Vocabulary.loads(text(place, TOKENIZER), str(place / TOKENIZER)), recipe
 
 
 def build_by_task(recipe: Recipe, vocabulary: Vocabulary) -> nn.Module:
-    """A model without weights. On the meta device nothing is allocated: a recipe that asks for a billion layers' worth of memory gets none."""
+    """A model without weights. It is built on the meta device, so even a recipe for a huge model allocates nothing."""
     with torch.device("meta"):
         match recipe.task:
             case "parallel":
@@ -208,11 +218,12 @@ def load_folder(folder: str | Path, *tasks: str) -> tuple[Any, Vocabulary, Recip
     if not (place / MODEL).exists():
         raise InputError(
             f"a model folder must have a {MODEL}, got {place}",
-            hint="a run has one from its first validation on" if (place / RECIPE).exists() else "is it a run folder?",
+            hint="a run writes it at its first validation" if (place / RECIPE).exists() else "is it a run folder?",
         )
     recipe = recipe_in(place)
     if recipe.task not in tasks:
-        needed = CAN.get((tasks[0], recipe.task), tasks[0])
+        near = (tasks[0], recipe.task) == ("translate", "parallel")
+        needed = "translate token by token" if near else CAN[tasks[0]]
         raise InputError(
             f"a model that can {needed} is needed, got {folder}: its task is {recipe.task!r}",
             hint=USES[recipe.task],
@@ -229,14 +240,14 @@ def load_folder(folder: str | Path, *tasks: str) -> tuple[Any, Vocabulary, Recip
 def save_model(
     folder: str | Path, model: nn.Module, vocabulary: Vocabulary, recipe: Recipe, store: str = "fp32"
 ) -> None:
-    """A model folder of its own, for others: weights as "fp32", "fp16" or "int8", no checkpoints, no log."""
+    """Write a model folder to share: weights as "fp32", "fp16" or "int8", without checkpoints or log."""
     save_weights(folder, model.state_dict(), vocabulary, recipe, store)
 
 
 def save_weights(
     folder: str | Path, weights: Mapping[str, Tensor], vocabulary: Vocabulary, recipe: Recipe, store: str = "fp32"
 ) -> None:
-    """The same, of weights that no model holds."""
+    """Like `save_model`, for weights that are not in a model."""
     check_new(folder)
     files = {
         RECIPE: dump_recipe(recipe),
@@ -247,13 +258,13 @@ def save_weights(
 
 
 def check_new(folder: str | Path) -> None:
-    """Nothing is written over."""
+    """Refuse to overwrite anything."""
     if Path(folder).exists():
-        raise OptionError(f"a model is saved to a new folder, got {folder}: it is there already")
+        raise OptionError(f"a model must be saved to a new folder, got {folder}: it already exists")
 
 
 def largest(model: nn.Module) -> int:
-    """Bytes of its weights, in float32 and with room for names: what a file may have before it is read."""
+    """The most bytes that a file of weights may have: all of them in float32, and room for names."""
     return 4 * sum(p.numel() for p in model.parameters()) + (4 << 20)
 
 
@@ -270,7 +281,7 @@ def dump_recipe(recipe: Recipe) -> bytes:
     except UnicodeEncodeError:
         names = [recipe.base, *recipe.train.teachers]
         raise OptionError(
-            f"models that a recipe names have names in UTF-8, got {', '.join(map(repr, filter(None, names)))}"
+            f"model names in a recipe must be UTF-8, got {', '.join(map(repr, filter(None, names)))}"
         ) from None
 
 
@@ -278,7 +289,10 @@ def dump_recipe(recipe: Recipe) -> bytes:
 
 
 def dump_weights(weights: Mapping[str, Tensor], store: str = "fp32") -> bytes:
-    """Equal weights give equal bytes. As "int8", each row of a matrix is 8-bit numbers times a scale of its own."""
+    """The bytes of model.safetensors; equal weights give equal bytes.
+
+    "int8" stores the rows of matrices as 8-bit numbers, each row with a scale of its own, and other weights in float16.
+    """
     plain = {name: tensor.detach().to("cpu", torch.float32).contiguous() for name, tensor in weights.items()}
     match store:
         case "fp32":
@@ -291,7 +305,7 @@ def dump_weights(weights: Mapping[str, Tensor], store: str = "fp32") -> bytes:
                 stored |= quantised(name, tensor) if tensor.ndim == 2 else {name: halved(name, tensor)}
             return save_tensors(stored)
         case _:
-            raise OptionError(f"weights are stored as 'fp32', 'fp16' or 'int8', got {store!r}")
+            raise OptionError(f"weights must be stored as 'fp32', 'fp16' or 'int8', got {store!r}")
 
 
 def quantised(name: str, matrix: Tensor) -> dict[str, Tensor]:
@@ -309,7 +323,7 @@ def halved(name: str, tensor: Tensor) -> Tensor:
 
 
 def load_weights(model: nn.Module, content: bytes, where: str) -> None:
-    """Put stored weights into a model that has none yet (or others): names, shapes and values are checked."""
+    """Put stored weights into a model, in place of those it has, if any. Names, shapes and values are checked."""
     expected, stored = model.state_dict(), parse(content, where)
     packed = {name for name in expected.keys() & stored.keys() if is_packed(stored[name])}
     shapes = {name: tuple(tensor.shape) for name, tensor in expected.items()}
@@ -325,7 +339,7 @@ def load_weights(model: nn.Module, content: bytes, where: str) -> None:
         weights[name] *= stored[name + SCALE]
     for name, tensor in weights.items():
         if not tensor.isfinite().all():
-            raise InputError(f"{where}: every weight must be a finite number, got others in {name}")
+            raise InputError(f"{where}: every weight must be a finite number, got NaN or infinity in {name}")
     model.load_state_dict(weights, assign=True)
 
 
@@ -337,7 +351,7 @@ def check_names(expected: Mapping[str, Any], stored: Mapping[str, Tensor], where
     missing, extra = sorted(expected.keys() - stored.keys()), sorted(stored.keys() - expected.keys())
     if missing or extra:
         said = " and ".join([f"without {name}" for name in missing[:1]] + [f"with {name}" for name in extra[:1]])
-        raise InputError(f"{where}: the weights must be those of the recipe's model, got them {said}")
+        raise InputError(f"{where}: the weights must match the recipe's model, got weights {said}")
 
 
 def parse(content: bytes, where: str) -> dict[str, Tensor]:

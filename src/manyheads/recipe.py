@@ -3,7 +3,7 @@
     recipe = load_recipe("paper/base")                                a preset
     recipe = load_recipe("mine.toml", {"model.width": 256})           a file of your own, one key changed
 
-Precedence: the sections' defaults < the recipe it extends < the recipe < the keys set by hand.
+Precedence: the defaults of the sections < the recipe that it extends < the recipe < the keys set by hand.
 Nothing here imports torch.
 """
 
@@ -53,16 +53,16 @@ Shape = TypeVar("Shape", bound=StackConfig)
 
 LARGEST, LONGEST_LINE = 100_000, 4_000
 DEEP_KEY = re.compile(r"(?<![\w\"'-])(?:[\w\"'-]++\s*+\.\s*+){20}")
-"""Each word is looked at once, and nothing twice: what is looked for in a hostile file must not take the square of its length."""
+"""A key with 20 dots or more. Each word is matched once, so a hostile file cannot make the search quadratic."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What recipes of a task are like.
+    """What the recipes of a task consist of.
 
-    model      the shape of what is built
-    sections   what else a recipe has
-    trainer    the module whose `Task` trains it
+    model      section [model]: the shape of what is built
+    sections   names of the other sections
+    trainer    module whose `Task` trains the model
     """
 
     model: type[StackConfig]
@@ -99,11 +99,11 @@ SECTIONS: dict[str, type[Section]] = {
 class Recipe:
     """Everything a run needs to know.
 
-    description   in a sentence, what it is for
-    task          what it is for: "translate"; "parallel", to translate by writing all tokens at once; "embed", to make vectors of texts;
-                  "classify", to tell which label they have; "generate", to go on with a text; "mask", to know words that are hidden: how an
-                  encoder is pre-trained
-    base          the model that it is trained further from, if there is one
+    description   purpose of the recipe, in a sentence
+    task          what the model does: "translate"; "parallel", translate by writing all tokens at once; "embed", turn
+                  texts into vectors; "classify", label texts; "generate", continue a text; "mask", predict hidden
+                  words, which is how an encoder is pre-trained
+    base          model that is trained further, if there is one
     """
 
     description: str = ""
@@ -121,22 +121,22 @@ class Recipe:
 
     @property
     def transformer(self) -> TransformerConfig:
-        """The shape of its encoder-decoder."""
+        """[model] of an encoder-decoder."""
         return self.of(TransformerConfig)
 
     @property
     def parallel(self) -> ParallelConfig:
-        """The shape of its encoder-decoder, if it writes all tokens at once."""
+        """[model] of an encoder-decoder that writes all tokens at once."""
         return self.of(ParallelConfig)
 
     @property
     def encoder(self) -> EncoderConfig:
-        """The shape of its encoder, if it is one alone."""
+        """[model] of an encoder alone."""
         return self.of(EncoderConfig)
 
     @property
     def language_model(self) -> LanguageModelConfig:
-        """The shape of its decoder, if it is one alone."""
+        """[model] of a decoder alone."""
         return self.of(LanguageModelConfig)
 
     def of(self, kind: type[Shape]) -> Shape:
@@ -146,7 +146,7 @@ class Recipe:
         return self.model
 
     def as_tables(self) -> Table:
-        """Nested plain values, without what was not set."""
+        """The recipe as nested plain values, without those that were not set."""
         sections = {
             name: {k: v for k, v in asdict(getattr(self, name)).items() if v not in (None, "")}
             for name in TASKS[self.task].tables
@@ -162,8 +162,8 @@ class Recipe:
 def load_recipe(name: str | Path, changes: Mapping[str, Any] | None = None) -> Recipe:
     """A preset by its name, or a TOML file of your own, with keys like "model.width" changed.
 
-    A file may begin with `extends = "small"` and say only what differs from that preset or file. What nobody says has the
-    default of its section. Every fault of the result comes in one error.
+    A file may start with `extends = "small"` and contain only what differs from that preset or file. Keys that are
+    not set anywhere have the default of their section. All faults of the result are reported in one error.
     """
     return change_recipe(resolve(str(name)), changes or {}, str(name))
 
@@ -173,7 +173,9 @@ def change_recipe(tables: Table, changes: Mapping[str, Any], name: str) -> Recip
     for key, value in changes.items():
         section, _, option = key.partition(".")
         if not option or not isinstance(tables.setdefault(section, {}), dict):
-            raise OptionError(f"{name}: a key to change is section.key, got {key!r}", hint="model.width")
+            raise OptionError(
+                f"{name}: a key to change must be section.key, got {key!r}", hint="for example model.width"
+            )
         tables[section][option] = value
     if "train.epochs" in changes and "train.steps" not in changes:
         tables["train"].pop("steps", None)
@@ -182,24 +184,24 @@ def change_recipe(tables: Table, changes: Mapping[str, Any], name: str) -> Recip
 
 
 def recipe_from_text(text: str, where: str) -> Recipe:
-    """A recipe as a run stores it: whole, extending nothing."""
+    """A recipe as a run stores it: complete, without `extends`."""
     return build_recipe(parse_toml(text, where), where)
 
 
 def recipe_names() -> list[str]:
-    """Every preset, as `load_recipe` takes it."""
+    """The names of all presets, as `load_recipe` takes them."""
     root = Path(str(files("manyheads.recipes")))
     names = (path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.toml"))
     return sorted(names, key=lambda name: ("/" in name, name))  # our own first
 
 
 def resolve(name: str, seen: tuple[str, ...] = ()) -> Table:
-    """The tables of a recipe over those of the recipe that it extends."""
+    """The tables of a recipe, merged over those of the recipe that it extends."""
     place = os.path.abspath(name) if name.endswith(".toml") else name
     if place in seen:
         raise OptionError(f"a recipe must not extend itself, got {' → '.join((*seen, place))}")
     if len(seen) == 20:
-        raise OptionError(f"a recipe extends another, and so on at most 20 times, got more from {seen[0]}")
+        raise OptionError(f"recipes may extend one another at most 20 deep, got more from {seen[0]}")
     tables = read_tables(name)
     if "extends" not in tables:
         return tables
@@ -207,7 +209,7 @@ def resolve(name: str, seen: tuple[str, ...] = ()) -> Table:
     if not isinstance(parent, str):
         raise OptionError(f"{name}: extends must be the name of a recipe, got {parent!r}")
     if parent.endswith(".toml"):
-        parent = os.path.join(os.path.dirname(name), parent)  # a file names its neighbours
+        parent = os.path.join(os.path.dirname(name), parent)  # relative to the file that names it
     try:
         return merge(resolve(parent, (*seen, place)), tables)
     except OptionError as error:
@@ -225,10 +227,10 @@ def read_tables(name: str) -> Table:
 
 
 def parse_toml(text: str, where: str) -> Table:
-    """Tables of a TOML text, within bounds: keys of many parts take the parser's memory by the square of their number."""
+    """The tables of a TOML text, within bounds: the parser needs memory quadratic in the number of parts of a key."""
     if len(text) > LARGEST or any(len(line) > LONGEST_LINE for line in text.split("\n")) or DEEP_KEY.search(text):
         raise OptionError(
-            f"a recipe has at most {LARGEST:,} characters, {LONGEST_LINE:,} in a line, and keys of two parts, got {where}"
+            f"a recipe must have at most {LARGEST:,} characters, {LONGEST_LINE:,} per line, and keys of two parts, got {where}"
         )
     try:
         return tomllib.loads(text)
@@ -259,18 +261,18 @@ def is_file(name: str) -> bool:
 
 
 def merge(below: Table, above: Table) -> Table:
-    """`above` wins, key by key, also inside tables."""
+    """Both tables as one. `above` wins, key by key, also inside tables."""
     both = {
         k: merge(below[k], above[k]) for k in above if isinstance(above[k], dict) and isinstance(below.get(k), dict)
     }
     merged = {**below, **above, **both}
     if "epochs" in above and "steps" not in above:
-        merged.pop("steps", None)  # who says how many epochs does not want the steps of the recipe below
+        merged.pop("steps", None)  # a number of epochs overrides the steps of the recipe below
     return merged
 
 
 def build_recipe(tables: Table, where: str) -> Recipe:
-    """Sections from plain values; every fault of every section in one error."""
+    """A recipe from plain values, with the faults of all sections in one error."""
     refuse(list(table_faults(tables)), where)
     task = tables.get("task", "translate")
     kinds = TASKS[task].tables.items()
@@ -314,7 +316,7 @@ def for_task(task: str) -> str:
 
 
 def where_it_belongs(name: str, known: Mapping[str, type[Section]]) -> str:
-    """A key that lost its section, or a word that was meant to be another."""
+    """A hint for an unknown name: the section that a bare key belongs under, or the name that was probably meant."""
     homes = homes_of(name, known)
     return f"it belongs under [{homes[0]}]" if homes else did_you_mean(name, [*known, "extends", "description", "task"])
 

@@ -1,10 +1,11 @@
-"""Work on a GPU that is recorded once and replayed: one launch for all of its kernels.
+"""Work on a GPU that is recorded once and then replayed, with a single launch for all of its kernels.
 
-A small model keeps a GPU busy for a few microseconds a kernel, and Python takes longer than that to launch the next. A CUDA
-graph is launched as a whole.
+A kernel of a small model keeps a GPU busy for a few microseconds, and Python takes longer than that to launch the
+next. A CUDA graph is launched at once.
 
-What is recorded are kernels and addresses. A replay reads what lies at these addresses now: weights that were changed in
-place are seen; tensors that were put elsewhere are not, and whoever keeps a recording must notice (`decoding/recordings`).
+A graph records kernels and addresses. A replay reads what is at these addresses now: it sees weights that were
+changed in place, but not tensors that were moved, and the code that keeps a recording must notice that
+(`decoding/recordings`).
 """
 
 import warnings
@@ -21,17 +22,17 @@ Work = Callable[[], None]
 
 
 class Eager:
-    """Runs what it is given, as it is."""
+    """Runs work without recording it."""
 
     def __call__(self, work: Work) -> None:
         work()
 
 
 class Recorded:
-    """Does the same work again and again: first as it is, which also warms up what a recording needs, then recorded.
+    """Runs the same work repeatedly: first eagerly, which also warms up what a recording needs, then as a recording.
 
-    So work that is done once is never recorded, and nothing is done in vain. The work is handed in at each call and not
-    kept: a recording does not keep a model alive. Work that cannot be recorded is done as it is from then on.
+    Work that runs once is thus never recorded, and no run is wasted. The work is passed in with each call and not
+    kept, so a recording does not keep a model alive. Work that cannot be recorded runs eagerly from then on.
     """
 
     def __init__(self, recorder: "Recorder") -> None:
@@ -50,11 +51,11 @@ class Recorded:
 
     @property
     def to_record(self) -> bool:
-        """Is it to be recorded before it is done again?"""
+        """True if the next call should record the work first."""
         return self.graph is None and self.warm and not self.refused
 
     def run(self, work: Work) -> None:
-        """On the stream that records, after what was launched before and before what is launched next."""
+        """Run work on the recording stream, after everything launched so far and before anything launched later."""
         stream = self.recorder.stream
         current = torch.cuda.current_stream(stream.device)
         stream.wait_stream(current)
@@ -68,7 +69,7 @@ class Recorded:
         try:
             return self.recorder.record(work)
         except torch.OutOfMemoryError:
-            raise  # done as it is, it would need as much
+            raise  # run eagerly, the work would need as much
         except Exception as error:
             self.refuse(first_line(error))
             return None
@@ -80,17 +81,18 @@ class Recorded:
 
 def warn(why: str) -> None:
     warnings.warn(
-        f"a search runs step by step, and slower: it could not be recorded as a CUDA graph ({why})",
+        f"could not record a search as a CUDA graph, continuing step by step, which is slower: {why}",
         RuntimeWarning,
         stacklevel=4,
     )
 
 
 class Recorder:
-    """Makes recordings that share their scratch memory: they are replayed one after the other, and what is to stay is
-    written into tensors that were there before.
+    """Makes recordings that share their scratch memory.
 
-    tell   is told why something could not be recorded
+    They must be replayed one after the other, and write any result that is to last into tensors that existed before.
+
+    tell   called with the reason if something could not be recorded
     """
 
     def __init__(self, device: torch.device, tell: Callable[[str], None] = warn) -> None:

@@ -1,4 +1,4 @@
-"""What holds between the sections of a recipe, task by task; each section has rules of its own. Nothing here imports torch."""
+"""Rules between the sections of a recipe, by task; each section also has its own. Nothing here imports torch."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ IDLE = {
     "generate": OF_TEXTS,
     "mask": OF_TEXTS,
 }
-"""By task, what it has no use for: to set it would promise something."""
+"""By task, keys that it does not use. Setting one is refused, since it would have no effect."""
 
 
 def rules_of_embed(recipe: "Recipe") -> Iterator[str]:
@@ -33,12 +33,12 @@ def rules_of_embed(recipe: "Recipe") -> Iterator[str]:
 
 
 def rules_of_whole_texts(recipe: "Recipe") -> Iterator[str]:
-    """Of what is learnt of a text, and not of its tokens."""
+    """Rules for tasks that learn from whole texts, not from their tokens."""
     yield from rules_of_embed(recipe)
     if recipe.task == "embed" and recipe.train.accumulate > 1:
         yield (
-            f"pairs of a batch are compared with all others of it, so that it is computed at once, got train.accumulate = "
-            f"{recipe.train.accumulate}: a smaller train.tokens takes less memory"
+            "a batch must be computed in one part, because each of its pairs is compared with all others, got "
+            f"train.accumulate = {recipe.train.accumulate}: a smaller train.tokens takes less memory"
         )
 
 
@@ -57,7 +57,7 @@ def rules_of_parallel(recipe: "Recipe") -> Iterator[str]:
     if model.positions == "learned" and model.max_length < places:
         yield f"learned positions must reach to the last place, got model.max_length = {model.max_length} and {places} places"
     if train.teachers:
-        yield f"a model that writes all at once learns from what a teacher has written (manyheads data distill), got train.teachers = {list(train.teachers)}"
+        yield f"a model that writes all at once must be distilled from translations that a teacher has written (manyheads data distill), got train.teachers = {list(train.teachers)}"
     if model.writes == "graph":
         if train.rdrop:
             yield f"R-Drop compares words place by place, which a graph does not have, got train.rdrop = {train.rdrop}"
@@ -68,7 +68,7 @@ def rules_of_parallel(recipe: "Recipe") -> Iterator[str]:
     elif train.glance:
         yield f"a glance is for graphs, got train.glance = {train.glance} and model.writes = {model.writes!r}"
     if model.writes == "end" and recipe.data.bpe_dropout:
-        yield f"places are counted before sentences are cut anew, got data.bpe_dropout = {recipe.data.bpe_dropout} and writes = 'end'"
+        yield f"bpe_dropout is not for models that count places in advance, got data.bpe_dropout = {recipe.data.bpe_dropout} and writes = 'end'"
     yield from rules_of_pairs(recipe)
 
 
@@ -92,7 +92,7 @@ def rules_of_generate(recipe: "Recipe") -> Iterator[str]:
 
 def rules_of_mask(recipe: "Recipe") -> Iterator[str]:
     model, longest = recipe.encoder, recipe.data.max_length
-    if model.positions == "learned" and model.max_length < longest + 2:  # a text stands between its begin and its end
+    if model.positions == "learned" and model.max_length < longest + 2:  # a text has a begin and an end around it
         yield positions_end(model.max_length, longest)
     yield from rules_of_embed(recipe)
     yield from rules_of_rdrop(recipe)
@@ -110,7 +110,7 @@ def rules_of_rdrop(recipe: "Recipe") -> Iterator[str]:
     if recipe.train.rdrop and not (
         model.dropout or model.attention_dropout or model.feedforward_dropout or model.drop_path
     ):
-        yield f"R-Drop compares two dropouts, got train.rdrop = {recipe.train.rdrop} and no dropout in [model] (rdrop = 0 is without)"
+        yield f"R-Drop compares two dropouts, got train.rdrop = {recipe.train.rdrop} and no dropout in [model] (rdrop = 0 turns R-Drop off)"
 
 
 RULES = {

@@ -1,7 +1,7 @@
 """Sections: frozen dataclasses whose values are checked, all at once, wherever they come from.
 
-A recipe's tables become sections; so do the keyword arguments of someone who builds one in Python.
-Checking is strict: 3.7 is no integer, "false" is no truth, a width of −1 is no width.
+The tables of a recipe become sections, and so do keyword arguments in Python. Checking is strict: 3.7 is no integer,
+"false" is no boolean, −1 is no width.
 """
 
 import types
@@ -15,7 +15,7 @@ __all__ = ["Section", "between", "refuse"]
 
 
 def between(low: float, high: float, default: Any) -> Any:
-    """A field whose number, if there is one, lies in [low, high]."""
+    """A field whose numbers, if it has any, lie in [low, high]."""
     return field(default=default, metadata={"bounds": (low, high)})
 
 
@@ -51,7 +51,7 @@ class Section:
 
 
 def refuse(faults: list[str], where: str = "") -> None:
-    """Raise one error for all the faults there are; do nothing if there are none."""
+    """Raise one error for all faults; do nothing if there are none."""
     if not faults:
         return
     place = f"{where}: " if where else ""
@@ -61,7 +61,7 @@ def refuse(faults: list[str], where: str = "") -> None:
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Is `value` of the type that `hint` names? Without any conversion but whole numbers to floats."""
+    """Whether `value` has the type that `hint` names. Nothing is converted, except that a whole number fits a float."""
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return any(fits(value, arg) for arg in args)

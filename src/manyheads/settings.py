@@ -1,4 +1,4 @@
-"""The sections of a recipe but the model's (models/config.py): every key that a run reads, checked before anything is computed.
+"""The sections of a recipe except [model] (models/config.py): every key of a run, checked before anything is computed.
 
 Nothing here imports torch.
 """
@@ -29,18 +29,22 @@ TokenizerKind = Literal["bpe", "characters", "symbols"]
 
 @dataclass(frozen=True)
 class DataConfig(Section):
-    """
-    vocabulary         pieces of a vocabulary, at most; one vocabulary for both sides if model.tie is "all", else one each
-    tokenizer          "bpe", "characters" or "symbols" (what stands between spaces)
-    target_tokenizer   of the target, if another
-    max_length         pieces of a sentence in training, without its end; longer pairs are left out and counted (encoders alone, "embed" and
-                       "classify": longer texts are cut and counted)
-    bpe_dropout        probability that a merge is left out when a sentence is cut into pieces, anew in every epoch (0.1 helps
-                       where there is little data); 0 = always the same pieces
-    backwards          the target is written from its end to its beginning: such a model is a good judge of others (translate --judge)
-    source, target     what the sides are called in files that name them: keys of JSONL, languages of TMX
-    bad_lines          lines that are not UTF-8 or no pair: "error" refuses the file, "skip" leaves them out, "replace" puts
-                       U+FFFD for bytes that are not UTF-8 and leaves out what is no pair; all of them are counted
+    """[data]: how files are read and cut into pieces.
+
+    vocabulary         maximum size of a vocabulary, in pieces; both sides share one if model.tie is "all", otherwise
+                       each has its own
+    tokenizer          what a text is cut into: "bpe", "characters" or "symbols" (separated by spaces)
+    target_tokenizer   tokenizer of the target (default: as tokenizer)
+    max_length         maximum length of a sentence in training, in pieces without its end; longer pairs are left out
+                       and counted (for "embed" and "classify", longer texts are cut and counted)
+    bpe_dropout        probability of skipping a merge when a sentence is cut into pieces, anew in every epoch (0.1
+                       helps if there is little data); 0 = always the same pieces
+    backwards          write the target from its end to its beginning; such a model is a good judge of others (translate
+                       --judge)
+    source, target     names of the sides in files that name them: keys of JSONL, languages of TMX and PO
+    bad_lines          what to do with lines that are not UTF-8 or not a pair, which are counted in any case: "error"
+                       refuses the file; "skip" leaves them out; "replace" puts U+FFFD in place of bytes that are not
+                       UTF-8 and leaves out lines that are not a pair
     """
 
     vocabulary: int = between(4, 16_777_216, default=8_000)
@@ -55,11 +59,11 @@ class DataConfig(Section):
 
     def rules(self) -> Iterator[str]:
         if (self.source is None) != (self.target is None) or (self.source and self.source == self.target):
-            yield f"both sides are named, differently, or none is, got source = {self.source!r} and target = {self.target!r}"
+            yield f"both sides are named, and differently, or neither is, got source = {self.source!r} and target = {self.target!r}"
         if self.bpe_dropout and "bpe" not in self.tokenizers:
             yield f"bpe_dropout is for the tokenizer 'bpe', got {self.bpe_dropout} and {self.tokenizer!r}"
         elif self.bpe_dropout and self.backwards:
-            yield f"words are cut anew from their beginning, got bpe_dropout = {self.bpe_dropout} and backwards = true"
+            yield f"bpe_dropout is not for models that write backwards, got bpe_dropout = {self.bpe_dropout} and backwards = true"
 
     @property
     def reading(self) -> ReadOptions:
@@ -74,48 +78,54 @@ class DataConfig(Section):
 
 @dataclass(frozen=True)
 class TrainConfig(Section):
-    """
-    epochs           passes over the data
-    steps            updates, instead of epochs
-    tokens           of either side of a batch, padding included
-    accumulate       parts a batch is computed in, one after the other, to save memory; the gradient is the same
-    optimizer        "adamw", or "muon" for the hidden matrices and AdamW for all else
-    rate             the highest learning rate
+    """[train]: how a model is trained, validated and saved.
+
+    epochs           passes over the training data
+    steps            number of updates (optimizer steps), instead of epochs
+    tokens           tokens of a batch on either side, padding included
+    accumulate       parts that a batch is computed in, one after the other, to save memory; the gradient is the same
+    optimizer        "adamw", or "muon" for the hidden matrices with AdamW for everything else
+    rate             highest learning rate
     warmup           steps until the rate is reached; never more than a tenth of the run
-    schedule         what the rate does then: fall with the "inverse-sqrt" of the step, as a "cosine" to 0 at the end, or stay
-                     and fall to 0 over the last fifth ("stable-decay")
-    weight_decay     of matrices, a step times the rate
-    clip             the gradient's norm, at most; 0 = any
-    smoothing        share of the probability that label smoothing spreads over the vocabulary, or over the labels of a classifier (where pairs
-                     are only compared, "embed", there is none)
-    simcut           weight α of SimCut: the prediction should stay when words are cut out of the pair; 0 = off
-    cut              share of the words that SimCut cuts out, of source and target
-    rdrop            weight α of R-Drop: the prediction should stay under another dropout; 0 = off
-    teachers         models that say, beside the pairs, what each token may be: run folders, as seen from where the command runs, or bundled
-                     models by name; all have the vocabulary of the first, and so has what is trained
-    taught           share of what is learnt that comes from them; the rest is the true token's
-    glance           of a graph, the share of what a first look gets wrong that is shown before the second, which is learnt from; it falls to a fifth of
-                     that by the end; 0 = off
-    ema              decay of the moving average of the weights, which is then the model; 0 = none
-    average          checkpoints, the last ones, whose mean is the model (if there is no moving average)
-    validate_every   steps (default: a twentieth of the run)
-    validate_lines   sources of the development set that are translated at each validation; the loss is of all of it
-    save_every       steps (default: at each validation)
-    save_minutes     after which a run is saved in any case, so that no more work is ever lost; 0 = it is saved in turn only
-    keep             checkpoints
-    freeze           parts that stay as they are: "embeddings", "encoder", "decoder", or the beginning of the names of
-                     parameters, with commas between them
-    patience         validations without a better score (or loss) before training stops; 0 = never stops early
-    shard            among several processes, share out weights, gradients and the optimizer's state: for models that do not
-                     fit on one device; slower
-    precision        "bf16" or "fp32" ("auto": bf16 where the device is good at it; on a CPU, from a width of 256 on)
-    fast             on one GPU in bf16, "on" packs sentences end to end and records an update, compiled, as a CUDA graph (a model
-                     that writes a graph pads them, and records an update for each shape); "off" pads them and computes
-                     operation by operation; "auto" is "on" where it can be and the run is long enough to pay for compiling
-    tensorboard      write the curves for TensorBoard, too, to tensorboard/ in the folder of the run
-    replay           keep what every head does with one pair of the development set, as it learns, in replay/, and make
-                     inspect.html of it at the end
-    seed             of everything random
+    schedule         what the rate does after warmup: it falls with the "inverse-sqrt" of the step, or as a "cosine"
+                     to 0 at the end, or stays and falls to 0 over the last fifth ("stable-decay")
+    weight_decay     weight decay of matrices; each step takes off this share times the rate
+    clip             largest norm of the gradient; 0 = no limit
+    smoothing        share of the probability that label smoothing spreads over the vocabulary, or over the labels of a
+                     classifier ("embed" only compares pairs and has none)
+    simcut           weight α of SimCut, which keeps predictions the same when words are cut out of the pair; 0 = off
+    cut              share of the words of source and target that SimCut cuts out
+    rdrop            weight α of R-Drop, which keeps predictions the same under another dropout; 0 = off
+    teachers         models whose predictions of each token are learnt besides the pairs: run folders, relative to
+                     where the command runs, or names of bundled models; all have one vocabulary, which the new model
+                     takes over
+    taught           share of the loss that comes from the teachers; the rest comes from the true tokens
+    glance           for models that write a graph: how many words of the target, drawn at random from all of them, a
+                     second pass is shown, as a share of the number that a first pass gets wrong; the second pass is
+                     learnt from; the share falls to a fifth of this by the end; 0 = off
+    ema              decay of the moving average of the weights, which then is the model; 0 = none
+    average          number of last checkpoints whose mean is the model (if there is no moving average)
+    validate_every   steps between validations (default: a twentieth of the run)
+    validate_lines   sources of the development set to translate at each validation; the loss is that of all of it
+    save_every       steps between checkpoints (default: one at each validation)
+    save_minutes     minutes after which a run is saved in any case, so that no more work than this is lost; 0 = only as
+                     save_every says
+    keep             number of checkpoints to keep
+    freeze           parts to leave unchanged, separated by commas: "embeddings", "encoder", "decoder", or how names of
+                     parameters begin
+    patience         validations without a better score (or loss) before training stops; 0 = never stop early
+    shard            split weights, gradients and the optimizer's state among several processes, for models that do
+                     not fit on one device; slower
+    precision        precision of matrix products: "bf16" or "fp32"; "auto" is bf16 if the device is good at it (on a
+                     CPU, from a width of 256 on)
+    fast             on one GPU in bf16: "on" packs sentences end to end and records a compiled update as a CUDA graph
+                     (a model that writes a graph pads them, and records an update for each shape of batch); "off"
+                     pads them and computes operation by operation; "auto" is "on" where possible if the run is long
+                     enough to pay for compiling
+    tensorboard      also write the curves for TensorBoard, to tensorboard/ in the folder of the run
+    replay           keep in replay/ what every head does with one pair of the development set as the model learns, and
+                     make inspect.html from it at the end
+    seed             seed of everything random
     """
 
     epochs: int = between(1, 1_000_000, default=30)
@@ -152,7 +162,7 @@ class TrainConfig(Section):
     seed: int = between(0, 2**32 - 1, default=1)
 
     def steps_for(self, batches_per_epoch: int) -> int:
-        """All steps of a run."""
+        """Number of steps of a run."""
         return self.steps or self.epochs * batches_per_epoch
 
     def rules(self) -> Iterator[str]:
@@ -161,28 +171,30 @@ class TrainConfig(Section):
         if self.optimizer == "muon" and self.shard:
             yield "Muon needs whole matrices, got optimizer = 'muon' and shard = true"
         if self.teachers and not all(self.teachers):
-            yield "teachers are named, got one without a name"
+            yield "a teacher must have a name, got one without"
         if len(set(self.teachers)) < len(self.teachers):
-            yield f"each teacher is asked once, got teachers = {list(self.teachers)}"
+            yield f"each teacher must be named once, got teachers = {list(self.teachers)}"
         if self.teachers and not self.taught:
-            yield f"teachers have a share in what is learnt, got taught = {self.taught:g} (teachers = [] is without)"
+            yield f"teachers need a share of the loss, got taught = {self.taught:g} (teachers = [] means none)"
         if not self.teachers and self.taught != HALF:
             yield f"taught is the share of teachers, got taught = {self.taught:g} and no teachers"
         if self.simcut and self.rdrop:
-            yield f"a model learns with SimCut or with R-Drop, got simcut = {self.simcut} and rdrop = {self.rdrop} (rdrop = 0 is without)"
+            yield f"a model learns with SimCut or with R-Drop, got simcut = {self.simcut} and rdrop = {self.rdrop} (rdrop = 0 turns R-Drop off)"
 
 
 @dataclass(frozen=True)
 class DecodeConfig(Section):
-    """
-    beam             hypotheses kept at each step; 1 = greedy
-    length_penalty   the exponent α: a hypothesis of n tokens is scored by log P / ((5 + n) / 6)^α
-    max_source       pieces of a line beyond which it is translated sentence by sentence (default: data.max_length)
+    """[decode]: how a translator searches.
+
+    beam             hypotheses kept at each step; 1 = greedy search
+    length_penalty   exponent α: a hypothesis of n tokens is scored by log P / ((5 + n) / 6)^α
+    max_source       longest line that is translated in one pass, in pieces; a longer one is translated sentence by
+                     sentence (default: data.max_length)
     max_ratio        a translation has at most max_ratio × source pieces + max_extra pieces
     max_extra
-    alignment        the cross-attention that says which words belong together: "2" is that of layer 2, "2.3" of its head 3, both
-                     counted from 0; with ":read" the weights of the step that reads a word, not of the one that writes it
-                     (default: found on the development set when training ends)
+    alignment        cross-attention that alignments are read from: "2" is that of layer 2, "2.3" that of its head 3,
+                     both counted from 0; with ":read", the weights of the step that reads a word, not of the one that
+                     writes it (default: found on the development set when training ends)
     """
 
     beam: int = between(1, 1_000, default=4)
@@ -201,10 +213,12 @@ class DecodeConfig(Section):
 
 @dataclass(frozen=True)
 class EmbedConfig(Section):
-    """
-    pooling      what the vector of a text is made of its tokens' vectors: their "mean", the "first", or the largest of each number ("max")
-    normalise    to length 1, so that a dot product is the cosine
-    max_length   tokens of a text, begin and end included; longer texts are cut, and counted
+    """[embed]: how an encoder turns a text into one vector.
+
+    pooling      how the vectors of the tokens become the vector of the text: their "mean", the "first", or their
+                 largest number in each place ("max")
+    normalise    scale vectors to length 1, so that a dot product is the cosine
+    max_length   maximum length of a text in tokens, begin and end included; longer texts are cut and counted
     """
 
     pooling: Literal["mean", "first", "max"] = "mean"
@@ -214,10 +228,11 @@ class EmbedConfig(Section):
 
 @dataclass(frozen=True)
 class GenerateConfig(Section):
-    """
-    tokens        that are written, at most
-    temperature   below 1 the likely becomes likelier; 0 = always the likeliest
-    top_k         draw among the k likeliest tokens; 0 = all
+    """[generate]: how a language model continues a text.
+
+    tokens        maximum number of tokens to write
+    temperature   temperature of the draws: below 1, likely tokens become likelier; 0 = always the likeliest
+    top_k         draw among this many of the likeliest tokens; 0 = all
     top_p         draw among the likeliest tokens that together have this probability
     """
 
@@ -229,10 +244,12 @@ class GenerateConfig(Section):
 
 @dataclass(frozen=True)
 class RefineConfig(Section):
-    """
+    """[refine]: how a model that writes all tokens at once does so.
+
     iterations       how often masked places are filled in; a graph is read once
-    lengths          of a translation that are tried, the likeliest ones; of a graph, whose best paths a judge sees
-    length_penalty   the exponent α, where paths of several lengths are compared by log P / ((5 + n) / 6)^α
+    lengths          how many lengths of a translation are tried, the likeliest first; for a graph, how many lengths
+                     whose best path a judge sees
+    length_penalty   exponent α for paths of several lengths, which are compared by log P / ((5 + n) / 6)^α
     """
 
     iterations: int = between(1, 1_000, default=10)
@@ -242,10 +259,12 @@ class RefineConfig(Section):
 
 @dataclass(frozen=True)
 class MaskConfig(Section):
-    """
-    words      share of the words of a text that are asked for; one at least
-    hidden     share of their pieces that become the mask
-    replaced   share of their pieces that become another, drawn from all; the rest stay as they are
+    """[mask]: how an encoder is pre-trained on hidden words.
+
+    words      share of the words of a text that are to be predicted, at least one word
+    hidden     of the pieces of these words, the share that becomes the mask
+    replaced   of the pieces of these words, the share that becomes another piece, drawn from all; the rest stay
+               unchanged
     """
 
     words: float = between(0, 1, default=0.15)
@@ -259,9 +278,9 @@ class MaskConfig(Section):
 
 @dataclass(frozen=True)
 class Published(Section):
-    """What the authors of a setting reported: to be compared with, never read by anything that computes.
+    """[published]: what the authors of a setting reported, for comparison. Nothing that computes reads it.
 
-    parameters   in millions
+    parameters   number of parameters, in millions
     perplexity   per piece, on the development set
     bleu         on the set that `on` names
     """

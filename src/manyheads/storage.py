@@ -1,8 +1,9 @@
-"""Files that are whole or not there: what we call saved survives `kill -9`, a power cut and a full disk.
+"""Files that are either complete or absent: anything saved survives `kill -9`, a power cut and a full disk.
 
-A folder is written beside its final place, every file is synced, a manifest with sizes and SHA-256 sums comes last, and a
-rename makes it appear. Files of a folder that stays (a run) are replaced one by one, under a manifest that, while this goes
-on, accepts the old and the new content. Readers check what they read against the manifest: a flipped bit is noticed.
+A folder is written beside its final place, every file is synced, a manifest with sizes and SHA-256 sums comes last,
+and a rename makes it appear. In a folder that stays (a run), files are replaced one by one, under a manifest that
+meanwhile accepts both the old and the new content. Readers check what they read against the manifest, so a flipped
+bit is noticed.
 """
 
 import errno
@@ -55,24 +56,24 @@ Entries = dict[str, list[Entry]]
 
 
 def write_folder(folder: Path, files: Files, *, instead: bool = False) -> None:
-    """A folder that appears whole, with its manifest; `instead` of one of this name that may be there."""
+    """Write a folder that appears complete, with its manifest; `instead` of an existing folder of this name, if any."""
     write_whole(folder, {**files, MANIFEST: manifest(entries(files))}, instead=instead)
 
 
 def write_whole(folder: Path, files: Files, *, instead: bool = False) -> None:
-    """A folder that appears whole, as others want it: without a manifest, some of the files in folders of their own."""
+    """Write a folder that appears complete, in the form of other libraries: no manifest, and subfolders are allowed."""
     temporary = folder.with_name(f".{folder.name}.writing")
     with saving(folder, files):
         try:
             check_room(folder.parent, files)
-            shutil.rmtree(temporary, ignore_errors=True)  # of a run that was killed
+            shutil.rmtree(temporary, ignore_errors=True)  # left by a process that was killed
             make_folder(temporary)
             for name, content in files.items():
                 make_folder((temporary / name).parent)
                 write_file(temporary / name, content)
             for inner in {(temporary / name).parent for name in files}:
                 sync(inner)
-            if instead:  # it is given up when the new one is written, and at once
+            if instead:  # the old folder goes only now that the new one is written
                 put_aside(folder)
             os.replace(temporary, folder)
         except OSError:
@@ -93,9 +94,10 @@ def aside(folder: Path) -> Path:
 
 
 def publish(root: Path, files: Files) -> None:
-    """Put files into a folder that may have some already; at no moment is there one that its manifest refuses.
+    """Put files into a folder that may have some already. At no moment does its manifest refuse a file that is there.
 
-    A file the manifest does not know comes before it is listed; one that it knows is replaced while both contents are.
+    A file that the manifest does not list is written before it is listed; one that it lists is replaced while the old
+    and the new content are both accepted.
     """
     with saving(root, files):
         check_room(root, files)
@@ -114,7 +116,7 @@ def publish(root: Path, files: Files) -> None:
 
 @contextmanager
 def saving(path: Path, files: Files | None = None) -> Iterator[None]:
-    """What the operating system refuses while `path` is saved, as an error for people; if it is room for `files`, how much."""
+    """Turn an OSError while `path` is saved into a SaveError, which on a full disk names the room that `files` need."""
     try:
         yield
     except OSError as error:
@@ -122,7 +124,7 @@ def saving(path: Path, files: Files | None = None) -> Iterator[None]:
         room = f": {room_for(path, files)}" if full and files is not None else ""
         raise SaveError(
             f"{path} could not be saved: {error.strerror or error}{room}; what was saved before is untouched",
-            hint="make room and go on with --resume" if full else None,
+            hint="make room, then continue with --resume" if full else None,
         ) from None
 
 
@@ -157,7 +159,7 @@ def sync_file(file: BinaryIO) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """A new folder and all that is missing above it, each known to the one above before the next is made."""
+    """Make a folder and all missing ones above it; each is synced into its parent before the next is made."""
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir()
@@ -187,7 +189,7 @@ def room_for(folder: Path, files: Files) -> str:
 
 
 def room_needed(files: Files) -> int:
-    """With a share for a manifest, of whatever size."""
+    """Bytes that the files need, with a fixed allowance for the manifest."""
     return sum(len(content) for name, content in files.items() if name != MANIFEST) + LARGEST_MANIFEST // 16
 
 
@@ -215,11 +217,11 @@ def manifest(files: Entries) -> bytes:
 
 
 def read_manifest(folder: Path) -> Entries:
-    """File name → the contents that are accepted."""
+    """For each file name, the contents that are accepted."""
     path = folder / MANIFEST
     try:
         if plain_size(path) > LARGEST_MANIFEST:
-            raise ValueError("it is larger than any manifest")
+            raise ValueError("it is too large for a manifest")
         stored = json.loads(path.read_bytes())
         if stored["schema"] != SCHEMA:
             raise ValueError(f"its schema is {stored['schema']!r}, this version reads {SCHEMA}")
@@ -231,31 +233,32 @@ def read_manifest(folder: Path) -> Entries:
 
 
 def checked_name(name: str) -> str:
-    """A file in the folder itself: nothing above it, nothing hidden."""
+    """The name, if it is that of a file in the folder itself: nothing above it, nothing hidden."""
     if not PLAIN_NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is no file's name")
+        raise ValueError(f"{name!r} is not a file name")
     return name
 
 
 def checked_entry(stored: Any) -> Entry:
     size, digest = stored["bytes"], stored["sha256"]
     if type(size) is not int or type(digest) is not str:
-        raise ValueError(f"{size!r} and {digest!r} are no size and sum")
+        raise ValueError(f"{size!r} and {digest!r} are not a size and a checksum")
     return {"bytes": size, "sha256": digest}
 
 
 def plain_size(path: Path) -> int:
-    """Bytes of a file. A link leads elsewhere, and a pipe or a device never ends: neither is followed."""
+    """The size of a plain file in bytes. Links lead elsewhere, and pipes and devices never end: they are refused."""
     status = path.lstat()
     if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "it is a link" if stat.S_ISLNK(status.st_mode) else "it is no plain file")
+        raise OSError(errno.EINVAL, "it is a link" if stat.S_ISLNK(status.st_mode) else "it is not a regular file")
     return status.st_size
 
 
 def read_file(folder: Path, name: str, most: int | None = None) -> bytes:
-    """The content of a file, if it is what the manifest says; what was checked is what is given back. `most`: bytes, if bounded.
+    """The content of a file, checked against the manifest; of at most `most` bytes, if that is given.
 
-    Between the manifest and the file someone may publish: only a file that a manifest refuses before and after is damaged.
+    Another process may publish between the reading of the manifest and of the file. So a file counts as damaged only
+    if the manifest has not changed meanwhile.
     """
     manifest = read_manifest(folder)
     while True:
@@ -281,12 +284,12 @@ def read_accepted(path: Path, accepted: list[Entry] | None, most: int | None) ->
         expected = " or ".join(f"{e['bytes']:,}" for e in accepted)
         raise InputError(f"{path} is damaged: it has {size:,} bytes, not {expected}")
     if entry(content) not in accepted:
-        raise InputError(f"{path} is damaged: its SHA-256 sum is not that of the manifest")
+        raise InputError(f"{path} is damaged: its SHA-256 sum does not match the manifest")
     return content
 
 
 def is_whole(folder: Path) -> bool:
-    """Is every file of a folder there, as its manifest says?"""
+    """Whether every file of a folder is there, as its manifest says."""
     try:
         for name in read_manifest(folder):
             read_file(folder, name)

@@ -1,7 +1,7 @@
 """Processes that train one model together, started by torchrun. One process alone is a team, too.
 
-Every process takes a share of each batch; gradients are summed over all of them. What they tell each other beside that is
-small and JSON, over gloo, so that no GPU waits for it.
+Every process takes a share of each batch; gradients are summed over all of them. Whatever else they exchange is
+small, JSON, and sent over gloo, so that no GPU waits for it.
 """
 
 import gc
@@ -32,23 +32,23 @@ Item = TypeVar("Item")
 
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 TORCHRUN = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
-"""What it tells each process; some schedulers set one or the other of them for purposes of their own."""
+"""Variables that torchrun sets for each process. Some schedulers set one or another of them for other purposes."""
 
 PATIENCE = timedelta(hours=24)
-"""How long the others wait for the first: it prepares the data, which may be much."""
+"""How long the others wait for the first process, which prepares the data; that may take long."""
 
 COURTESY = 30
-"""Seconds that the first process has for saying why all of them end."""
+"""Seconds that the first process has to print why all of them end."""
 
 
 class Team:
-    """One process. `rank` counts from 0 and is below `size`; the first process writes and speaks for all."""
+    """A team of one process. `rank` counts from 0 and is below `size`; the first process writes and prints for all."""
 
     rank, size = 0, 1
 
     @property
     def restarted(self) -> bool:
-        """Did torchrun start it again, because something died?"""
+        """Whether torchrun has started this process again because one died."""
         return int(os.environ.get(RESTARTS, 0)) > 0
 
     @property
@@ -56,43 +56,43 @@ class Team:
         return self.rank == 0
 
     def device(self, device: str) -> str:
-        """What this process computes on, if the user names a device for all."""
+        """The device of this process, given the one that the user names for all."""
         return device
 
     def spread(self, model: nn.Module, blocks: Sequence[nn.Module] = ()) -> nn.Module:
-        """A model whose backward pass leaves the mean of everyone's gradients.
+        """A model whose backward pass leaves the mean of all processes' gradients.
 
-        If `blocks` of it are given, its weights are shared out as well: each process holds a part of every matrix, and a
-        block is whole only while it computes.
+        If `blocks` of it are given, its weights are sharded as well: each process holds a part of every matrix, and a
+        block is complete only while it computes.
         """
         return model
 
     def without_exchange(self, model: nn.Module) -> AbstractContextManager:
-        """A backward pass whose gradients are exchanged later, with those of the next."""
+        """A context for a backward pass whose gradients are exchanged later, with those of the next pass."""
         return nullcontext()
 
     def gather(self, value: Any) -> list[Any]:
-        """What every process says, by rank. It must be JSON."""
+        """The values of all processes, by rank. They must fit into JSON."""
         return [value]
 
     def together(self, work: Callable[[], Result]) -> Result:
-        """What only the first process does and the others wait for. It fails for all or for none."""
+        """Do work in the first process only, while the others wait; all get its result, or its error."""
         return work()
 
     def in_turn(self, work: Callable[[], Result]) -> Result:
-        """The first process does it, then the others: they find ready what it made."""
+        """Do work in the first process, then in the others, which find ready what the first has made."""
         return work()
 
     def loudest(self, number: int) -> int:
-        """The largest number that any process said: of this step, or of the one before."""
+        """The largest of all processes' numbers, of this call or of the one before."""
         return number
 
     def share(self, items: Sequence[Item]) -> Sequence[Item]:
-        """This process' part of what is to be done."""
+        """The items that this process is to work on."""
         return items[self.rank :: self.size]
 
     def joined(self, results: Sequence[Any]) -> list[Any]:
-        """Everyone's results in the order of the items that were shared."""
+        """The results of all processes, in the order of the items that were shared."""
         shares = self.gather(list(results))
         joined = [None] * sum(map(len, shares))
         for rank, share in enumerate(shares):
@@ -163,7 +163,7 @@ class Processes(Team):
         return made[0] if self.first else work()
 
     def loudest(self, number: int) -> int:
-        """Asked without waiting: the answer is that of the step before, and the same for all."""
+        """Asks without waiting: the answer is that of the previous call, the same in all processes."""
         found = 0
         if self.asked is not None:
             said, answer = self.asked
@@ -181,24 +181,24 @@ def described(error: BaseException) -> dict[str, Any]:
 
 
 def heard(told: dict[str, Any]) -> ManyheadsError:
-    """What went wrong in the first process, which says it."""
+    """The error of the first process, which prints it itself."""
     error = ManyheadsError(told["message"], told["hint"])
     error.status, error.said = told["status"], True
     return error
 
 
 def let_the_first_speak() -> None:
-    """torchrun stops everybody as soon as anybody ends. Who has nothing to say is stopped by it after the first has spoken."""
+    """Wait before exiting: torchrun stops all processes when one ends, and the first still has to print the error."""
     time.sleep(COURTESY)
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """A tensor, if need be put together from the parts that processes hold: all must ask for it."""
+    """The complete tensor. If it is sharded, all processes must call this, and the parts are put together."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def like(parameter: Tensor, tensor: Tensor) -> Tensor:
-    """A whole tensor as the parameter is: on its device and, if it is shared out, shared out like it."""
+    """A complete tensor in the form of a parameter: on its device and, if it is sharded, sharded like it."""
     tensor = tensor.to(parameter.device)
     if not isinstance(parameter, DTensor) or tensor.shape != parameter.shape:
         return tensor
@@ -206,13 +206,13 @@ def like(parameter: Tensor, tensor: Tensor) -> Tensor:
 
 
 def several() -> bool:
-    """Did torchrun start more than this process?"""
+    """Whether torchrun started more than one process."""
     return TORCHRUN.issubset(os.environ) and int(os.environ["WORLD_SIZE"]) > 1
 
 
 @contextmanager
 def gathered() -> Iterator[Team]:
-    """The team that this process is in, for as long as it works."""
+    """The team of this process, for as long as the context lasts."""
     if not several():
         yield ALONE
         return
@@ -229,15 +229,20 @@ def gathered() -> Iterator[Team]:
 
 
 def disband() -> None:
-    """Weights that are shared out hold the group in circles, which only a collection finds. What PyTorch itself remembers of
-    them holds it still, with its threads: see `leave`."""
+    """End the group of processes.
+
+    Sharded weights hold on to it in reference cycles, so garbage is collected first. What PyTorch itself remembers of
+    them still keeps the group and its threads alive: see `leave`.
+    """
     gc.collect()
     dist.destroy_process_group()
 
 
 def leave(status: int) -> NoReturn:
-    """End this process without Python's own end: a thread of the group that lets go of a tensor meanwhile would abort it,
-    after all the work is done."""
+    """End this process without Python's own shutdown.
+
+    During that, a thread of the group that releases a tensor would abort the process, after all the work is done.
+    """
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
@@ -245,8 +250,11 @@ def leave(status: int) -> NoReturn:
 
 
 def join_others() -> None:
-    """Processes find each other through a store that outlives them. Each time that torchrun starts them they have a part of
-    it of their own: they would else find the addresses of the dead."""
+    """Join the other processes of the team.
+
+    They find each other through a store that outlives them. Each start by torchrun uses its own part of the store;
+    otherwise processes would find the addresses of dead ones.
+    """
     store, rank, size = next(rendezvous("env://", timeout=PATIENCE))
     mine = dist.PrefixStore(f"start-{os.environ.get(RESTARTS, 0)}", store)
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"

@@ -47,13 +47,13 @@ def manyheads(*words, **options):
         (["clean", "a.tsv", "--out", "b.tsv", "--drop", "ratio=x"], "at least 1, got 'ratio=x'", ""),
         (["clean", "a.tsv", "--out", "b.tsv", "--drop", "ratio=nan"], "at least 1, got 'ratio=nan'", ""),
         (["clean", "a.tsv", "--out", "b.tsv", "--fix", "spaces"], "got 'spaces'", "did you mean 'space'?"),
-        (["clean", "a.tsv", "--out", "b.tsv", "--fix", "space", "--drop", "space"], "need not be dropped", ""),
+        (["clean", "a.tsv", "--out", "b.tsv", "--fix", "space", "--drop", "space"], "both mended and dropped", ""),
         (["clean", "a.tsv", "--out", "b.tsv", "--drop", "overlap"], "got no --against", ""),
-        (["clean", "a.tsv", "--out", "./a.tsv"], "what is written must differ from what is read", ""),
-        (["clean", "a.tsv", "--out", "b.tsv", "--removed", "b.tsv"], "what is written must differ", ""),
+        (["clean", "a.tsv", "--out", "./a.tsv"], "output files must differ from the input files", ""),
+        (["clean", "a.tsv", "--out", "b.tsv", "--removed", "b.tsv"], "output files must differ", ""),
         (["clean", "a.tsv", "--out", "b.jsonl"], "--out takes a TSV file, or a source file and a target file", ""),
         (["clean", "a.tsv", "--out", "b", "c", "d"], "got b c d", "--out clean.tsv"),
-        (["clean", "a.tsv:2", "--out", "b.tsv"], "a weight is for training, got 'a.tsv:2' for data clean", ""),
+        (["clean", "a.tsv:2", "--out", "b.tsv"], "only training data takes a weight, got 'a.tsv:2' for data clean", ""),
         (["clean", "b", "--out", "a.tsv", "--drop", "seen", "--against", "a.tsv"], "got a.tsv twice", ""),
         (["clean", "b", "--out", "c", "--removed", "a.tsv", "--drop", "seen", "--against", "a.tsv"], "a.tsv twice", ""),
         (
@@ -62,7 +62,7 @@ def manyheads(*words, **options):
             "--drop overlap",
         ),
         (["clean", "a.tsv", "--out", "b.tsv", "--model", "de-en"], "--model is for --drop length", "--drop length=255"),
-        (["check", "a.tsv", "--examples", "-3"], "--examples takes a number of at least 0, got -3", ""),
+        (["check", "a.tsv", "--examples", "-3"], "--examples must be at least 0, got -3", ""),
     ],
 )
 def test_refusals(capsys, words, complaint, hint):
@@ -168,7 +168,7 @@ def test_what_cannot_be_used_leaves_what_was_there(capsys):
     Path("de").write_text("a\nb\n")
     Path("en").write_text("x\n")
     assert status("data", "clean", "de", "en", "--out", "out.tsv") == 2
-    assert "as many lines, got 2 in de and 1 in en" in capsys.readouterr().err
+    assert "the same number of lines, got 2 in de and 1 in en" in capsys.readouterr().err
     assert Path("out.tsv").read_text() == "before"
     assert sorted(os.listdir()) == ["a.tsv", "de", "en", "out.tsv"]
 
@@ -180,7 +180,7 @@ def test_a_device_is_written_to_and_never_replaced(capsys):
     assert "/dev/full could not be written: No space left on device" in capsys.readouterr().err
     assert not os.path.exists("full.tsv")
     assert status("data", "clean", "a.tsv", "--out", "no/such/folder.tsv") == 2
-    assert "a folder that is there, got no/such/folder.tsv\n" in capsys.readouterr().err
+    assert "a folder that exists, got no/such/folder.tsv\n" in capsys.readouterr().err
 
 
 def test_a_link_stays_a_link(capsys):
@@ -235,7 +235,7 @@ def test_the_sides_of_a_file_that_names_them(capsys):
     assert Path("out.tsv").read_text() == "Yes.\tJa.\n"
     capsys.readouterr()
     assert status("data", "check", "a.jsonl", "--source", "en") == 2
-    assert "both sides are named, differently, or none is, got source = 'en'" in capsys.readouterr().err
+    assert "both sides are named, and differently, or neither is, got source = 'en'" in capsys.readouterr().err
     assert status("data", "check", "a.jsonl", "--json") == 0  # a line that is no pair is a finding
     assert json.loads(capsys.readouterr().out)["findings"]["no_pair"]["count"] == 1
 

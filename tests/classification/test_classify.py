@@ -203,8 +203,11 @@ def test_other_labels_are_told_by_a_new_head_and_that_is_said(run, tmp_path, cap
     more = {"base": folder / "run", "dev": tmp_path / "other.tsv", "device": "cpu", "changes": few}
     train("classify/finetune", **more, train=tmp_path / "other.tsv", out=tmp_path / "other")
     said = "".join(capsys.readouterr().err.split())
-    assert "".join(f"head: new, for other labels than {folder / 'run'} tells ({ODD!r}, {EVEN!r})".split()) in said
-    assert "theolddevelopmentsetisnotscored:alabelmustbeoneofthe3thatarelearnt" in said
+    assert (
+        "".join(f"head: new, because the labels differ from those of {folder / 'run'} ({ODD!r}, {EVEN!r})".split())
+        in said
+    )
+    assert "theolddevelopmentsetisnotscored:alabelmustbeoneofthe3learntlabels" in said
     before, (after, vocabulary, _) = load_classifier(folder / "run")[0], load_classifier(tmp_path / "other")
     assert vocabulary.labels.names == sorted(["sad", "glad", ODD])
     for name, tensor in before.body.state_dict().items():
@@ -212,9 +215,7 @@ def test_other_labels_are_told_by_a_new_head_and_that_is_said(run, tmp_path, cap
     assert not json.loads((tmp_path / "other" / "summary.json").read_text()).get("before")
     (tmp_path / "other.tsv").write_text(f"sad\tabc\nstrange\tb\n{ODD}\tac\n", encoding="utf-8")
     longer = {**more, "changes": {**few, "train.steps": 3}, "resume": True, "data_changed": True}
-    with pytest.raises(
-        InputError, match=r"must be one of the 3 that are learnt .*, got 'strange', .*other.tsv, line 2"
-    ):
+    with pytest.raises(InputError, match=r"must be one of the 3 learnt labels .*, got 'strange', .*other.tsv, line 2"):
         train("classify/finetune", **longer, train=tmp_path / "other.tsv", out=tmp_path / "other")
 
 
@@ -240,7 +241,7 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path):
 @pytest.mark.parametrize(
     ("text", "dev", "complaint"),
     [
-        ("yes\ta\nyes\tb\n", "yes\ta\n", r"at least two labels to tell apart, none of them twice, got \['yes'\]"),
+        ("yes\ta\nyes\tb\n", "yes\ta\n", r"at least two labels, all different, got \['yes'\]"),
         ("yes\ta\nno\tb\n", "yes\ta\nno\tx\nmaybe\tc\n", r"got 'maybe', .*dev.tsv, line 3"),
         ("yes\ta\nno tab\n", "yes\ta\n", r"line 2: 1 column"),
         ("yes\t\nno\t \n", "yes\ta\n", r"at least two labels|there must be a pair to train on"),
@@ -265,7 +266,7 @@ def test_long_texts_are_cut_and_counted(tmp_path, capsys):
     files = {"train": tmp_path / "train.tsv", "dev": tmp_path / "train.tsv"}
     train("classify/small", **files, out=tmp_path / "run", changes=changes, device="cpu")
     said = " ".join(capsys.readouterr().err.split())
-    assert "train: 3 texts, 25 pieces 2 longer than is read, kept and cut (the first:" in said
+    assert "train: 3 texts, 25 pieces 2 longer than the limit, kept and cut (the first:" in said
     assert "labels: 2 (b 2, a 1)" in said
 
 
@@ -291,7 +292,7 @@ def test_a_folder_whose_labels_are_not_those_of_its_weights_is_refused(tmp_path)
     model = TextClassifier(recipe.encoder, pieces.size, 3)
     for name, vocabulary, complaint in (
         ("more", Vocabulary(pieces, Labels(["a", "b", "c", "d"])), r"classes.bias must be \(4,\), as the recipe says, got \(3,\)"),
-        ("none", Vocabulary(pieces), r"do not belong together: a classifier has labels, got a vocabulary with 'characters'"),
+        ("none", Vocabulary(pieces), r"do not belong together: a classifier must have labels, got a vocabulary with 'characters'"),
     ):  # fmt: skip
         save_model(tmp_path / name, model, vocabulary, recipe)
         with pytest.raises(InputError, match=complaint):

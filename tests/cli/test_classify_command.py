@@ -34,7 +34,7 @@ def test_one_line_in_one_line_out(run, tmp_path):
     labels = plain.stdout.split("\n")[:-1]
     assert len(labels) == len(lines)
     assert labels[:3] == [ODD, "", EVEN]
-    assert "1 line longer than 32 tokens: the label is that of the beginning" in plain.stderr
+    assert "1 line longer than 32 tokens: only the beginning was classified" in plain.stderr
     found = [json.loads(line) for line in manyheads("classify", run / "run", "--json", given=given).stdout.splitlines()]
     assert [one["text"] for one in found] == lines
     assert [one["label"] or "" for one in found] == labels
@@ -69,8 +69,8 @@ def test_wrong_use_is_refused(run, tmp_path, capsys):
         (("evaluate", run / "run", "--data", run / "dev.tsv", "--beam", 3), "a classifier is scored on texts as they are"),
         (("classify", run / "run", "--top", 0), "--top is a number of labels, got 0"),
         (("classify", run / "run", "--input", tmp_path / "three.txt"), "three.txt, line 2: 3 texts: 'a\\tb\\tc'"),
-        (("classify", "de-en"), "a model that can classify is needed, got de-en: its task is 'translate'"),
-        (("translate", run / "run"), "`manyheads classify` is what it is for, and `evaluate`"),
+        (("classify", "de-en"), "a model that can classify texts is needed, got de-en: its task is 'translate'"),
+        (("translate", run / "run"), "use it with `manyheads classify` or `evaluate`"),
     ):  # fmt: skip
         assert status(*map(str, words)) == 2, words
         assert why in capsys.readouterr().err

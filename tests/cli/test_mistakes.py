@@ -66,7 +66,7 @@ def test_commas_are_no_tabs(capsys, tmp_path):
     (tmp_path / "pairs.csv").write_text("Hallo,Hello\n")
     code, err = refused(capsys, "train", "tiny", "--train", str(tmp_path / "pairs.csv"), "--out", str(tmp_path / "run"))
     assert code == 2
-    assert "columns are separated by tabs" in err
+    assert "columns must be separated by tabs" in err
 
 
 def test_a_picture_that_cannot_be_written_names_its_file(capsys, tmp_path):
@@ -96,7 +96,7 @@ def test_nothing_is_written_over_what_is_read(tmp_path, capsys, name):
     (tmp_path / "link.txt").symlink_to(lines)
     code, said = refused(capsys, "translate", "de-en", "--input", str(lines), "--output", str(tmp_path / name))
     assert code == 2
-    assert "what is written must differ from what is read" in said
+    assert "the output and the input must be different files" in said
     assert lines.read_text() == "Danke!\n"
 
 
@@ -119,7 +119,7 @@ def test_a_weight_is_a_number(tmp_path, capsys, weight):
     pairs.write_text("ja\tyes\n")
     code, said = refused(capsys, "train", "tiny", "--train", f"{pairs}:{weight}", "--out", str(tmp_path / "run"))
     assert code == 2
-    assert f"the weight of a file is a number, got '{pairs}:{weight}'" in said
+    assert f"the weight of a file must be a number, got '{pairs}:{weight}'" in said
 
 
 def test_a_mark_of_utf16_stands_at_the_beginning_of_a_file(tmp_path, capsys):

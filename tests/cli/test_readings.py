@@ -108,13 +108,13 @@ def test_a_comparison(files, capsysbinary):
     [
         (
             ["translate", "de-en", "--align-head", "7.1"],
-            "a head that is there, got '7.1' in a decoder of 4 layers and 4",
+            "a head that exists, got '7.1' in a decoder of 4 layers and 4",
         ),
-        (["translate", "de-en", "--align-head", "first"], "LAYER or LAYER.HEAD, with :read or without, got 'first'"),
-        (["translate", "de-en", "--mbr", "1"], "between 2 to 1,000 samples, got 1"),
-        (["translate", "de-en", "--mbr", "4", "--beam", "2"], "sampling goes one hypothesis at a time"),
+        (["translate", "de-en", "--align-head", "first"], "LAYER or LAYER.HEAD, with or without :read, got 'first'"),
+        (["translate", "de-en", "--mbr", "1"], "agreement needs 2 to 1,000 samples, got 1"),
+        (["translate", "de-en", "--mbr", "4", "--beam", "2"], "sampling draws one hypothesis at a time"),
         (["translate", "de-en", "--with", "nowhere"], "got 'nowhere': there is no such folder"),
-        (["compare", "de-en", "--data", "x.tsv"], "a comparison is of two models or more, got 1"),
+        (["compare", "de-en", "--data", "x.tsv"], "a comparison needs two models or more, got 1"),
         (["align", "de-en"], "--data"),
     ],
     ids=lambda words: " ".join(words) if isinstance(words, list) else "",
@@ -153,7 +153,7 @@ def test_files_are_read_as_the_recipe_names_their_sides(tmp_path):
     assert [one.links for one in align(german, memory)] == [
         translator.align([("Ein Hund schläft.", "A dog is sleeping.")])[0].links
     ]
-    with pytest.raises(OptionError, match="call the sides of a file alike"):
+    with pytest.raises(OptionError, match="use the same names for the sides of a file"):
         compare([german, translator], memory)
 
 
@@ -164,4 +164,4 @@ def test_standard_input_is_no_output():
 
 def test_weights_are_for_training(capsys):
     assert status("evaluate", "de-en", "--data", "some.tsv:2") == 2
-    assert "a weight is for training, got 'some.tsv:2' for --data" in capsys.readouterr().err
+    assert "only training data takes a weight, got 'some.tsv:2' for --data" in capsys.readouterr().err

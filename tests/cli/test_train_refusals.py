@@ -35,8 +35,8 @@ REFUSED = {
     "three columns": ([("a.tsv", b"a\tb\na\tb\tc\n")], ["a.tsv"], "source TAB target, got a.tsv, line 2: 3 columns"),
     "latin-1": ([("a.tsv", "a\tb\né\tc\n".encode("latin-1"))], ["a.tsv"], "got a.tsv, line 2: byte 0xe9 at column 1"),
     "utf-16": ([("a.tsv", "a\tb\n".encode("utf-16"))], ["a.tsv"], "got a.tsv: it looks like UTF-16"),
-    "cut gzip": ([("a.gz", gzip.compress(b"a\tb\n" * 999)[:-9])], ["a.gz"], "must be whole, got a.gz"),
-    "unequal": ([("a", b"x\ny\n"), ("b", b"x\n")], ["a", "b"], "as many lines, got 2 in a and 1 in b"),
+    "cut gzip": ([("a.gz", gzip.compress(b"a\tb\n" * 999)[:-9])], ["a.gz"], "must be complete, got a.gz"),
+    "unequal": ([("a", b"x\ny\n"), ("b", b"x\n")], ["a", "b"], "the same number of lines, got 2 in a and 1 in b"),
     "twice": ([("a", b"x\n")], ["a", "a"], "a source file and a target file, got a twice"),
     "three files": ([], ["a", "b", "c"], "source files each followed by its target file, got c alone"),
     "all blank": ([("a.tsv", b"\t\n\n  \t \n")], ["a.tsv"], "at least two pairs if some are to be held out, got 0"),
@@ -90,7 +90,7 @@ def test_a_folder_with_another_run_is_refused_and_left_as_it_is(folder, capsys):
     status, said = train(capsys, "good.tsv")
     assert status == 2
     assert "--out must be a new or empty folder" in said
-    assert "hint: --resume goes on with the run in it" in said
+    assert "hint: --resume continues the run in it" in said
     assert (folder / "run" / "model.safetensors").read_bytes() == before
 
 

@@ -122,8 +122,8 @@ def test_a_pipe_that_closes_early_is_no_error():
     [
         (["--beam", "0"], "beam must be between 1 and 1000, got 0"),
         (["--n-best", "5", "--beam", "2"], "--n-best needs a beam at least as large"),
-        (["--top-k", "5"], "temperature, --top-k and --top-p are for draws"),
-        (["--sample", "--beam", "3"], "sampling goes one hypothesis at a time"),
+        (["--top-k", "5"], "temperature, --top-k and --top-p need sample (--sample)"),
+        (["--sample", "--beam", "3"], "sampling draws one hypothesis at a time"),
         (["--input", "nowhere.txt"], "a file must be readable, got nowhere.txt"),
     ],
 )

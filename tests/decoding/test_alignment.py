@@ -216,18 +216,18 @@ def test_a_reading_is_what_it_says(text):
 
 @pytest.mark.parametrize("text", ["", "x", "1.", ".1", "-1", "1.2.3", "1:write", "1,2", "٣"])
 def test_what_is_no_reading_is_refused(text):
-    with pytest.raises(OptionError, match=r"alignment is read from LAYER or LAYER\.HEAD"):
+    with pytest.raises(OptionError, match=r"alignment head must be LAYER or LAYER\.HEAD"):
         Reading.parse(text)
     if text:
-        with pytest.raises(OptionError, match="alignment is read from"):
+        with pytest.raises(OptionError, match="alignment head must be"):
             DecodeConfig(alignment=text)
 
 
 @pytest.mark.parametrize("head", ["4", "0.4", "9.9:read"])
 def test_a_head_that_is_not_there_is_refused(head):
-    with pytest.raises(OptionError, match="a head that is there, got"):
+    with pytest.raises(OptionError, match="a head that exists, got"):
         build().reading(head)
-    with pytest.raises(OptionError, match="a head that is there, got"):
+    with pytest.raises(OptionError, match="a head that exists, got"):
         load_recipe("tiny", {"decode.alignment": "99"})
 
 

@@ -178,7 +178,7 @@ def test_what_is_not_finite_gives_nothing(writes: str, part: str) -> None:
 
 
 def test_a_number_of_tokens_or_a_share() -> None:
-    with pytest.raises(OptionError, match="tokens or as a share"):
+    with pytest.raises(OptionError, match="tokens or as a share, not both"):
         AtOnce(length=3, stretch=1.5)
 
 

@@ -86,7 +86,7 @@ def test_seeds_begin_again_after_the_last():
 @pytest.mark.parametrize("count", [0, 1, 1_001])
 def test_how_many_samples_there_may_be(count):
     translator = build()
-    with pytest.raises(OptionError, match="agreement is between 2 to 1,000 samples, got"):
+    with pytest.raises(OptionError, match="agreement needs 2 to 1,000 samples, got"):
         next(translate_by_agreement(translator, ["bee"], count, translator.search(sample=True)))
 
 

@@ -149,7 +149,7 @@ def test_it_goes_on_as_it_began_or_not_at_all(tmp_path, corpus, small_lots, tran
     out = tmp_path / "out.tsv"
     half_done(corpus, out, beam=1)
     part = (tmp_path / "out.tsv.part").read_bytes()
-    with pytest.raises(OptionError, match=r"goes on with --resume, got .*out\.tsv\.part and no --resume"):
+    with pytest.raises(OptionError, match=r"must be continued with --resume, got .*out\.tsv\.part without it"):
         distill("de-en", corpus, out, device="cpu", beam=1)
     with pytest.raises(InputError, match="made with another search"):
         distill("de-en", corpus, out, device="cpu", beam=2, resume=True)
@@ -190,7 +190,7 @@ def test_several_teachers_are_one(tmp_path, corpus):
 
 
 def test_what_is_read_is_not_written_over(tmp_path, corpus):
-    with pytest.raises(OptionError, match="must differ from what is read"):
+    with pytest.raises(OptionError, match="must be different files"):
         distill("de-en", corpus, corpus, device="cpu")
     with pytest.raises(OptionError, match="read from files, got /dev/null"):
         distill("de-en", "/dev/null", tmp_path / "out.tsv", device="cpu")
@@ -214,7 +214,7 @@ def test_a_corpus_that_changes_on_the_way_is_noticed(tmp_path, corpus, small_lot
         if done == 16:
             corpus.write_text("\n".join(lines[:-1]) + "\n")
 
-    with pytest.raises(InputError, match="stays as it is while it is distilled"):
+    with pytest.raises(InputError, match="must not change while it is distilled"):
         distill("de-en", corpus, tmp_path / "out.tsv", device="cpu", beam=1, seen=change)
     assert not (tmp_path / "out.tsv").exists()
     assert (tmp_path / "out.tsv.part").exists()
@@ -246,7 +246,7 @@ def test_it_goes_on_with_the_same_sides_and_the_same_recipe(tmp_path, corpus, sm
 def test_two_at_the_same_time_are_one_too_many(tmp_path):
     with PartFile(tmp_path / "out", {}, 2, bool) as first:
         with (
-            pytest.raises(InputError, match="one process works on a file at a time"),
+            pytest.raises(InputError, match="only one process may work on a file at a time"),
             PartFile(tmp_path / "out", {}, 2, bool),
         ):
             pass

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from decoding.test_translator import LINES, MODEL, build, texts
-from decoding.untrained import search_ids
+from decoding.untrained import elsewhere, search_ids
 from manyheads import OptionError, Transformer, ensemble
 from manyheads.decoding.forced import forced
 from manyheads.decoding.translator import Translator
@@ -98,10 +98,17 @@ def test_alignments_are_those_of_the_first():
 def test_what_cannot_be_an_ensemble_is_refused(tmp_path):
     with pytest.raises(OptionError, match="must have the same target vocabulary, got 264 pieces in number 2"):
         ensemble([build(), build(tokenizer=Characters("abcdef"))])
-    with pytest.raises(OptionError, match="learned positions are in an ensemble only if"):
+    with pytest.raises(
+        OptionError,
+        match="learned positions must have the same source vocabulary as the first model of its ensemble, got a different one in number 2",
+    ):
         ensemble([build(), another(7, BytePairs([("Ġ", "a")]), positions="learned", max_length=60)])
     both = ensemble([build(), build()])
     with pytest.raises(OptionError, match="single models"):
         ensemble([both, build()])
+    with pytest.raises(OptionError, match="must have no judges"):
+        ensemble([build(), build().judged_by(another(7))])
+    with pytest.raises(OptionError, match="must be on the same device, got cpu and meta"):
+        ensemble([build(), elsewhere(build())])
     with pytest.raises(OptionError, match="saved one by one"):
         both.save(tmp_path / "new")

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from cli.command import status
+from decoding.untrained import elsewhere
 from manyheads import ParallelTranslator, Translator, inspect
 from manyheads.decoding import at_once, judging
 from manyheads.decoding.at_once import WAYS, way_of, write_at_once
@@ -42,11 +43,6 @@ def judge(letters: str = LETTERS, **changes: object) -> Translator:
     recipe, words = load_recipe("small", SMALL | {"decode.length_penalty": 3.0} | changes), vocabulary(letters)
     torch.manual_seed(7)
     return Translator(Transformer(recipe.model, words.sizes).eval(), words, recipe)
-
-
-def elsewhere(translator: Translator) -> Translator:
-    translator.model.to("meta")
-    return translator
 
 
 def candidates(translator: ParallelTranslator, line: str, lengths: int) -> list[Hypothesis]:
@@ -195,18 +191,24 @@ def test_tables_of_positions_are_long_enough_for_both(writes: str) -> None:
     translator = writer(writes, **learned | ({"model.places": 1.5} if writes == "graph" else {}))
     its_judge = judge(**learned)
     assert len(translator.judged_by(its_judge)(["abc def abc def a", "a"], lengths=100)) == 2
-    with pytest.raises(OptionError, match="a table of 30 positions for one that knows 40"):
+    with pytest.raises(OptionError, match="as many positions as the model it judges, got 30 for a model with 40"):
         translator.judged_by(judge(**learned | {"model.max_length": 30}))
 
 
 def test_who_cannot_judge() -> None:
-    with pytest.raises(OptionError, match="40 positions for one that knows no bound"):
+    with pytest.raises(OptionError, match="got 40 for a model with no limit"):
         writer("mask").judged_by(judge(**{"model.positions": "learned", "model.max_length": 40, "data.max_length": 20}))
-    with pytest.raises(OptionError, match="a judge is where the model is"):
+    with pytest.raises(OptionError, match="a judge must be on the same device as the model it judges"):
         writer("mask").judged_by(elsewhere(judge()))
-    with pytest.raises(OptionError, match="writes token by token"):
+    with pytest.raises(OptionError, match="must write token by token"):
         writer("mask").judged_by(writer("graph"))
-    with pytest.raises(OptionError, match="writes one, up to its end"):
+    for twice in (
+        lambda: writer("mask").judged_by(judge().judged_by(judge())),
+        lambda: writer("mask").judged_by(judge()).judged_by(judge()),
+    ):
+        with pytest.raises(OptionError, match="must not have judges already"):
+            twice()
+    with pytest.raises(OptionError, match="writes only one, up to its end"):
         writer("end").judged_by(judge())
     with pytest.raises(OptionError, match="same pieces as the model") as error:
         writer("mask").judged_by(judge("abc xyz"))
@@ -223,7 +225,7 @@ def test_the_judge_goes_along_where_sides_are_called_by_name() -> None:
 @pytest.mark.parametrize("writes", ["mask", "graph"])
 @pytest.mark.parametrize("wish", [{"length": 4}, {"stretch": 0.5}, {"lengths": 1}])
 def test_there_must_be_something_to_choose(writes: str, wish: dict[str, float]) -> None:
-    with pytest.raises(OptionError, match="among translations of several lengths, got"):
+    with pytest.raises(OptionError, match="translations of several lengths to choose among, got"):
         writer(writes).judged_by(judge())("abc", **wish)
 
 
@@ -231,7 +233,7 @@ def test_what_is_of_one_model_is_not_done_with_two(tmp_path) -> None:
     translator = writer("mask").judged_by(judge())
     with pytest.raises(OptionError, match="one by one, got one with a judge"):
         translator.save(tmp_path / "both")
-    with pytest.raises(OptionError, match="by itself, got one with a judge"):
+    with pytest.raises(OptionError, match="without a judge, got one with a judge"):
         inspect(translator, "abc")
 
 
@@ -303,10 +305,10 @@ def test_several_judges_are_one() -> None:
 
 def test_what_is_no_judge_is_refused_in_words():
     for one in (writer("mask"), judge()):
-        with pytest.raises(OptionError, match="that of other models, got none"):
+        with pytest.raises(OptionError, match="at least one other model, got none"):
             one.judged_by()
-        with pytest.raises(OptionError, match="a model is named by its folder, or is a Translator"):
+        with pytest.raises(OptionError, match="a model must be a folder or a Translator"):
             one.judged_by([judge()])
     for what in ([], ["runs/a"]):
-        with pytest.raises(OptionError, match="an ensemble is made of Translators"):
+        with pytest.raises(OptionError, match="an ensemble must be made of Translators"):
             ensemble(what)

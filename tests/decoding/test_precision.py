@@ -61,7 +61,7 @@ def test_rounded_weights_that_are_nowhere_in_full_are_not_saved(tmp_path):
     with pytest.raises(OptionError, match="in full precision, got fp16 and no folder to read them from"):
         bare.save(tmp_path / "out")
     translator.model.words.weight.data[7] += 1  # no longer what the folder has
-    with pytest.raises(OptionError, match=r"in full precision, got fp16, and those in .* are others"):
+    with pytest.raises(OptionError, match=r"in full precision, got fp16, and the weights in .* differ"):
         translator.save(tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -82,7 +82,7 @@ def test_weights_that_a_precision_cannot_hold_are_refused(large):
         Translator.load(large / "too large", "cpu", "fp16")
     assert (
         error.value.message
-        == "--precision must be one that can hold every weight, got fp16, too narrow for words.weight"
+        == "--precision must be able to hold every weight, got fp16, which is too narrow for words.weight"
     )
     assert error.value.hint == "--precision bf16 has the range of fp32"
     assert Translator.load(large / "too large", "cpu", "bf16").precision == "bf16"
@@ -108,7 +108,7 @@ def test_the_command_counts_them_and_writes_json(large, tmp_path, capsys):
     found = [strict_json(line) for line in out.splitlines()]
     assert [one["score"] is None for one in found] == [False, True, True]
     assert [one["truncated"] for one in found] == [True, False, False]
-    said = "2 lines with numbers that are not finite, left blank or without a part"
+    said = "2 lines with numbers that are not finite, left blank or incomplete"
     assert f"{said} (--precision bf16 or fp32 holds larger ones)" in err.splitlines()
 
 
@@ -133,7 +133,7 @@ def test_scores_and_comparisons_count_them_too(large, tmp_path, capsys, as_json)
     ):
         assert status(*words, *options) == 0
         out, err = capsys.readouterr()
-        said = "with numbers that are not finite, left blank or without a part (--precision bf16 or fp32 holds larger ones)"
+        said = "with numbers that are not finite, left blank or incomplete (--precision bf16 or fp32 holds larger ones)"
         assert [line for line in err.splitlines() if "finite" in line] == [f"2 lines{one} {said}" for one in of]
         if as_json:
             assert strict_json(out)["not_finite"] == counted

@@ -31,9 +31,9 @@ def test_a_point_makes_it_a_share(said, options):
     "said", ["", "x", "0", "-3", "4097", "9" * 5_000, "0.0", "-0.5", "0.009", "100.1", "1.e999", "nan.", "inf", "1e3", "1,5"]
 )  # fmt: skip
 def test_what_is_no_length_is_refused_with_both_rules(said):
-    with pytest.raises(OptionError, match=r"^length must be a number of pieces, 1 to 4,096, or a share") as refusal:
+    with pytest.raises(OptionError, match=r"^length must be a number of pieces from 1 to 4,096, or a share") as refusal:
         length_options(said)
-    assert refusal.value.hint == "12 pieces, or 0.8 of the likeliest length"
+    assert refusal.value.hint == "12 means 12 pieces, 0.8 means 0.8 times the likeliest length"
     assert len(refusal.value.message) < 250
 
 

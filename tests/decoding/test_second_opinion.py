@@ -135,12 +135,12 @@ def test_wishes_are_kept_to():
 
 def test_what_is_refused(tmp_path):
     writer, judge = build(), another(7)
-    with pytest.raises(OptionError, match="that of other models, got none"):
+    with pytest.raises(OptionError, match="at least one other model, got none"):
         writer.judged_by()
     with pytest.raises(OptionError, match="token by token"):
         writer.judged_by(at_once("mask"))
     for one, other in ((writer, judge.judged_by(of_other_pieces())), (writer.judged_by(judge), judge)):
-        with pytest.raises(OptionError, match="speaks for itself"):
+        with pytest.raises(OptionError, match="must not have judges already"):
             one.judged_by(other)
     judged = writer.judged_by(judge)
     several = {"n_best": 2, "beam": 4, "diversity": 0.5}
@@ -149,7 +149,7 @@ def test_what_is_refused(tmp_path):
             judged.search(**options)
     with pytest.raises(OptionError, match="saved one by one"):
         judged.save(tmp_path / "model")
-    with pytest.raises(OptionError, match="by itself, got one with a judge"):
+    with pytest.raises(OptionError, match="without a judge, got one with a judge"):
         inspect(judged, "abc")
 
 

@@ -197,10 +197,10 @@ def test_options_are_those_of_the_recipe_unless_said():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"beams": 3}, "'beams' is no option of a search"),
-        ({"sample": True, "beam": 3}, "sampling goes one hypothesis at a time, got beam 3: set beam to 1"),
+        ({"beams": 3}, "'beams' is not an option of a search"),
+        ({"sample": True, "beam": 3}, "sampling draws one hypothesis at a time, got beam 3: set beam to 1"),
         ({"n_best": 3, "beam": 2}, "n_best needs a beam at least as large, got 3 and a beam of 2"),
-        ({"top_k": 3}, "temperature, top_k and top_p are for draws, got one of them without sample (--sample)"),
+        ({"top_k": 3}, "temperature, top_k and top_p need sample (--sample), got one of them without it"),
         ({"n_best": None}, "n_best must be a whole number, got None"),
         ({"n_best": "3"}, "n_best must be a whole number, got '3'"),
         ({"beam": 0}, "beam must be between 1 and 1000, got 0"),
@@ -287,5 +287,5 @@ def test_a_hypothesis_is_as_likely_as_its_forced_score(beam):
 def test_a_pair_is_a_source_and_a_target(pairs):
     """A text of two letters is none, though it has two parts."""
     for ask in (build().score, build().align):
-        with pytest.raises(OptionError, match="a pair is a source and a target"):
+        with pytest.raises(OptionError, match="a pair must be a source and a target"):
             ask(pairs)

@@ -86,7 +86,7 @@ def test_all_wishes_together(kind, seed, prefix, must, never, beam):
     translator = build(kind, seed, max_extra=24)
     wishes = Wishes(prefix, must, never)
     if any(translator.scripts.appears(phrase, prefix + "_") for phrase in never):
-        with pytest.raises(InputError, match="a prefix must not hold what must never appear"):
+        with pytest.raises(InputError, match="a prefix must not contain a forbidden phrase"):
             translate(translator, LINES[:1], wishes, beam=beam)
         return
     for one in translate(translator, LINES[:1], wishes, beam=beam, no_repeat=3):
@@ -114,7 +114,7 @@ def test_a_word_may_go_on(kind):
     (one,) = translate(translator, ["bee"], Wishes("a cab", must=["a cabs"], never=["cab"]))
     assert one.text.startswith("a cabs")
     assert one.unmet == ()
-    with pytest.raises(InputError, match="never appear, got 'cab' in 'a cab '"):
+    with pytest.raises(InputError, match="a forbidden phrase, got 'cab' in 'a cab '"):
         translate(translator, ["bee"], Wishes("a cab ", never=["cab"]))
 
 
@@ -249,15 +249,15 @@ def test_a_phrase_inside_one_that_cannot_be_is_still_owed():
 @pytest.mark.parametrize(
     ("wishes", "message"),
     [
-        ({"must": "cat"}, "must takes phrases, got 'cat'"),
+        ({"must": "cat"}, "must takes a list of phrases, got 'cat'"),
         ({"never": [3]}, "a phrase must be text, got 3"),
-        ({"must": [""]}, "a phrase must begin and end with something other than a space, got ''"),
-        ({"never": [" cat"]}, "a phrase must begin and end with something other than a space, got ' cat'"),
+        ({"must": [""]}, "a phrase must start and end with something other than a space, got ''"),
+        ({"never": [" cat"]}, "a phrase must start and end with something other than a space, got ' cat'"),
         ({"never": ["a\nb"]}, "a text must be one line"),
         ({"prefix": "a\nb"}, "a text must be one line"),
         ({"prefix": 3}, "a prefix must be text, got 3"),
-        ({"must": ["x" * 201]}, "a phrase has at most 200 characters, got 201"),
-        ({"must": ["\ufffd"]}, "a phrase must be Unicode"),
+        ({"must": ["x" * 201]}, "a phrase may have at most 200 characters, got 201"),
+        ({"must": ["\ufffd"]}, "a phrase must be valid Unicode"),
     ],
 )
 def test_wishes_that_cannot_be_are_refused(wishes, message):
@@ -270,18 +270,18 @@ def test_wishes_are_as_many_as_lines():
     translator = build()
     with pytest.raises(InputError, match="wishes for every line, got 1 for the next 2"):
         translate(translator, ["a", "b"], [Wishes()])
-    with pytest.raises(InputError, match="a line for all wishes, got 1 lines"):
+    with pytest.raises(InputError, match="as many lines as wishes, got 1 lines"):
         translate(translator, ["a"], [Wishes(), Wishes()])
     with pytest.raises(OptionError, match="must be Wishes, got 'ab'"):
         translate(translator, ["a"], ["ab"])
-    with pytest.raises(OptionError, match="placed by a beam, got 'ab' and sample"):
+    with pytest.raises(OptionError, match="need a beam search, got 'ab' and sample"):
         translate(translator, ["a"], Wishes(must=["ab"]), sample=True)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"sample": True, "alternatives": 2}, "found by a search, not by draws"),
+        ({"sample": True, "alternatives": 2}, "need a beam search, not samples"),
         ({"n_best": 2, "alternatives": 2}, "leave out n_best and diversity"),
         ({"diversity": 0.5}, "set n_best to 2 or more"),
         ({"min_length": 5, "max_length": 4}, "min_length must be at most max_length, got 5 and 4"),

@@ -42,3 +42,9 @@ def favour(translator, text, by=60.0):
 def search_ids(translator, sources, search):
     """The hypotheses of ids that nobody wishes anything for."""
     return search_all(translator.model, sources, range(len(sources)), [None] * len(sources), search, translator.longest)
+
+
+def elsewhere(translator: Translator) -> Translator:
+    """The same translator on another device."""
+    translator.model.to("meta")
+    return translator

@@ -98,7 +98,7 @@ def test_the_largest_differences_come_first_and_once():
 
 
 def test_one_model_is_no_comparison():
-    with pytest.raises(OptionError, match="of two models or more, got 1"):
+    with pytest.raises(OptionError, match="needs two models or more, got 1"):
         compare(["de-en"], ["nowhere.tsv"])
 
 
@@ -118,7 +118,9 @@ def test_what_sides_are_called_matters_where_files_name_them(tmp_path):
     tsv.write_text("abc\tcba\nfed\tdef\n")
     jsonl.write_text('{"en": "abc", "de": "cba"}\n{"en": "fed", "de": "def"}\n')
     assert compare([one, other], [str(tsv)]).lines == 2
-    with pytest.raises(OptionError, match="call the sides of a file alike, got 'en', 'de' and 'eng', 'deu'"):
+    with pytest.raises(
+        OptionError, match="use the same names for the sides of a file, got 'en', 'de' and 'eng', 'deu'"
+    ):
         compare([one.naming("en", "de"), other], [str(jsonl)])
     assert compare([one, other], [str(jsonl)], source="en", target="de").lines == 2
 

@@ -72,7 +72,7 @@ def test_why_it_stops(writer):
     assert list(writer.write(PROMPT, tokens=3, temperature=0))[-1].reason == "tokens"
     *_, last = writer.write("dog " * 9, tokens=1_000, temperature=0)
     assert last.reason in ("room", "end")
-    with pytest.raises(InputError, match=r"leave room to write in, got one of \d+ tokens for a model that reads 40"):
+    with pytest.raises(InputError, match=r"leave room for new tokens, got \d+ tokens for a model that reads 40"):
         writer("xyz" * 20)
     ends = [list(writer.write("", temperature=2.0, tokens=30, seed=seed))[-1] for seed in range(40)]
     assert {one.reason for one in ends} == {"end", "tokens"}
@@ -80,7 +80,7 @@ def test_why_it_stops(writer):
 
 
 def test_what_is_no_option_is_refused(writer):
-    with pytest.raises(OptionError, match="'heat' is no option of a writer"):
+    with pytest.raises(OptionError, match="'heat' is not an option of a writer"):
         writer(PROMPT, heat=3)
     with pytest.raises(OptionError, match="temperature must be between"):
         writer(PROMPT, temperature=-1)
@@ -108,7 +108,7 @@ def test_the_command_reads_a_prompt_and_writes_what_follows(folder, writer):
     assert rows[-1]["reason"] in ("tokens", "end")
     refused = manyheads("generate", "de-en", "--prompt", PROMPT)
     assert refused.returncode == 2
-    assert b"a model that can generate is needed" in refused.stderr
+    assert b"a model that can generate text is needed" in refused.stderr
 
 
 def test_of_a_text_that_is_cut_the_bytes_that_were_scored_count(writer):

@@ -40,9 +40,9 @@ def test_the_difference_is_what_the_second_has_more(found, without):
 
 
 def test_other_pieces_have_no_difference(found):
-    with pytest.raises(InputError, match="got another source"):
+    with pytest.raises(InputError, match="got a different source"):
         _ = found.compare(inspect(found.translator, "Zwei Katzen.")).difference
-    with pytest.raises(InputError, match="got another target") as caught:
+    with pytest.raises(InputError, match="got a different target") as caught:
         _ = found.compare(inspect(found.translator, TEXT, "A dog.")).difference
     assert "target=" in caught.value.hint
 

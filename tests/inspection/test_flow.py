@@ -128,4 +128,4 @@ def test_a_page_has_it_where_there_is_room():
     assert whole.planes["flow/source"].shape == (len(whole.header["flow"]["source"]), 5, 1 + CELLS)
     assert len(whole.header["flow"]["log_sums"]) == len(found.choices)
     assert small.header["flow"] is None
-    assert any("the walk through the model" in what for what in small.header["left_out"])
+    assert any("the numbers for the Flow view" in what for what in small.header["left_out"])

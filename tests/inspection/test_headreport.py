@@ -187,7 +187,7 @@ def test_a_report_is_plain_data(report):
 def test_it_is_shown_beside_a_sentence_of_the_same_model(report, small, translator):
     found = inspect(small, "Ein Hund schläft.", report=report)
     assert found.as_json()["heads"]["pairs"] == 4
-    with pytest.raises(OptionError, match="model that it is of"):
+    with pytest.raises(OptionError, match="must be on the heads of the model"):
         inspect(translator, "Ein Hund.", report=report)
     with pytest.raises(OptionError, match="needs a report"):
         inspect(small, "Ein Hund.").save("none.svg", view="heads")
@@ -237,7 +237,7 @@ def test_the_command_reports_in_the_terminal(small, tsv, capsys):
     assert told.startswith("1 of 3 pairs, greedy search: BLEU ")
     assert len(re.findall(r"^(?:encoder|decoder|cross) \d\.\d", told, re.MULTILINE)) == 8
     assert "1 line left out" in said
-    assert "8 heads, each taken out in turn, on 1 of 3 pairs" in said
+    assert "8 heads, each removed in turn, on 1 of 3 pairs" in said
 
 
 def test_the_command_writes_it_beside_the_first_pair(small, tsv, tmp_path, capsys):

@@ -74,7 +74,7 @@ def test_a_long_text_has_parts(bundled):
     first, second = (inspect(bundled, text, part=part) for part in (1, 2))
     assert (first.parts, second.parts, second.part) == (2, 2, 2)
     assert second.source.text.endswith("Wald.")
-    with pytest.raises(OptionError, match="2 parts, counted from 1, got part 3"):
+    with pytest.raises(OptionError, match="part must be from 1 to 2 for this text, got 3"):
         inspect(bundled, text, part=3)
 
 
@@ -222,7 +222,7 @@ def test_a_map_in_the_terminal(capsys, monkeypatch):
     assert lines[:3] == [
         TEXT,
         "A little dog is sleeping under the table.",
-        "decoder, to the source: layer 0, head 0, as each word is read",
+        "cross-attention: layer 0, head 0, as each word is read",
     ]
     [dog] = [line for line in lines if line.startswith("dog")]
     assert "██" in dog
@@ -238,9 +238,9 @@ def test_a_map_in_the_terminal(capsys, monkeypatch):
             ["--svg", "look.svg", "--view", "round"],
             "--view must be one of 'matrix', 'map', 'lines', 'heads', 'iterations', got 'round'",
         ),
-        (["--part", "2"], "read in 1 parts"),
+        (["--part", "2"], "part must be from 1 to 1 for this text"),
         (["--attribution", "leave-one-out"], "shown by a page, got --attribution leave-one-out without --html"),
-        (["--html", "/nowhere/look.html"], "to a folder that is there, got /nowhere/look.html"),
+        (["--html", "/nowhere/look.html"], "needs a folder that exists, got /nowhere/look.html"),
         (["--replay"], "a replay is shown by a page"),
         (["--html", "/tmp/look.html", "--attribution", "magic"], "attribution must be one of 'gradient-x-input'"),
     ],
@@ -254,5 +254,5 @@ def test_refusals(capsys, words, said):
 
 @pytest.mark.parametrize("given", [{"target": "a b " * 600}, {"ids": [5] * 1_025}], ids=["text", "ids"])
 def test_a_target_is_bounded_because_each_piece_looks_at_each(given):
-    with pytest.raises(InputError, match=r"a target has .*1,02[34] pieces for this model, got one of 1,\d{3}"):
+    with pytest.raises(InputError, match=r"a target must have .*1,02[34] pieces for this model, got 1,\d{3}"):
         inspect(Translator.load("de-en", "cpu"), "Ein Hund.", **given)

@@ -80,13 +80,13 @@ def test_words_that_are_pointed_at_light_up_with_their_shares(look, found):
     assert words.count() == len(expected)
     words.nth(2).hover()
     best = int(expected[2].argmax())
-    assert page.said.startswith(f"‘dog’ looks at ‘Hund’ {expected[2, best]:.4f}")
+    assert page.said.startswith(f"‘dog’ attends to ‘Hund’ {expected[2, best]:.4f}")
     assert page.texts(".line.source .share")[best] == f"{expected[2, best] * 100:.0f} %"
     assert [float(text) for text in page.texts(".bars .number")] == pytest.approx(
         sorted(expected[2])[::-1][:6], abs=4e-4
     )
     page.page.locator(".line.source .word").nth(best).hover()
-    assert page.said.startswith("‘Hund’ is looked at by ‘dog’")
+    assert page.said.startswith("‘Hund’ is attended to by ‘dog’")
     assert float(page.texts(".bars .number")[0]) == pytest.approx(expected[:, best].max(), abs=4e-4)
 
 
@@ -115,18 +115,18 @@ def test_a_click_keeps_a_word_and_escape_lets_go(look):
 def test_arrow_keys_go_from_word_to_word_and_across_the_strongest_link(look):
     page = look()
     page.page.locator(".line.translation .word").nth(1).focus()
-    assert page.said.startswith("‘little’ looks at ‘kleiner’")
+    assert page.said.startswith("‘little’ attends to ‘kleiner’")
     page.page.keyboard.press("ArrowRight")
-    assert page.said.startswith("‘dog’ looks at ‘Hund’")
+    assert page.said.startswith("‘dog’ attends to ‘Hund’")
     page.page.keyboard.press("ArrowUp")
-    assert page.said.startswith("‘Hund’ is looked at by ‘dog’")
+    assert page.said.startswith("‘Hund’ is attended to by ‘dog’")
     page.page.keyboard.press("Enter")
     page.ready()
     assert page.page.url.endswith("#s=2")
     page.page.keyboard.press("ArrowLeft")
     page.ready()
     assert page.page.url.endswith("#s=1")
-    assert page.said.startswith("‘kleiner’ is looked at by ‘little’")
+    assert page.said.startswith("‘kleiner’ is attended to by ‘little’")
 
 
 def test_a_language_that_is_written_from_the_right_is_shown_so(look, translator, tmp_path):
@@ -176,7 +176,7 @@ def test_a_hundred_words_are_running_text(look, tmp_path):
     page = look("t=9", tmp_path / "long.html")
     assert page.page.locator(".stage").get_attribute("data-layout") == "text"
     assert page.page.locator(".line.source .word").count() == 128
-    assert page.said.startswith("‘t9’ looks at")
+    assert page.said.startswith("‘t9’ attends to")
 
 
 # ── view 3 ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -192,7 +192,7 @@ def test_the_matrix_of_words_is_that_of_the_definition(look, found, kind):
         got = weights_in(page.table())
         np.testing.assert_allclose(got, merged(found, kind, 1, head, hide), atol=6e-4)
         np.testing.assert_allclose(got.sum(1), 1, atol=1e-3)
-        assert ("made to add up to 1" in page.text(".notes")) == hide
+        assert ("rescaled to add up to 1" in page.text(".notes")) == hide
 
 
 def test_a_row_with_nothing_left_is_empty_and_the_page_says_so(look):
@@ -251,10 +251,10 @@ def test_hover_and_arrow_keys_say_the_weight(look, found):
         page.page.keyboard.press(key)
         page.ready()
     pair, value = page.said.split(" (")[0].split(": ")
-    assert pair == "‘dog’ at ‘kleiner’"
+    assert pair == "‘dog’ → ‘kleiner’"
     assert float(value) == pytest.approx(weights[2, 1], abs=4e-4)
     assert {"s=1", "t=3"} <= set(page.page.url.split("#")[1].split("&"))
-    assert page.text("aside .lead").startswith("‘dog’ looks at\nwrites ‘dog’, having read ‘little’")
+    assert page.text("aside .lead").startswith("‘dog’ attends to\nwrites ‘dog’, having read ‘little’")
     shown = [float(text) for text in page.texts("aside .number")]
     assert shown == pytest.approx(sorted(weights[2])[::-1], abs=5e-4)
 
@@ -272,7 +272,7 @@ def test_zooming_keeps_what_is_under_the_mouse(look, tmp_path):
     page.page.mouse.move(*[at + 300 for at in (board.bounding_box()["x"], board.bounding_box()["y"])])
     assert page.said == said
     assert page.page.locator(".board canvas").screenshot() != before
-    page.page.get_by_role("button", name="fit").click()
+    page.page.get_by_role("button", name="Fit").click()
     page.page.mouse.move(0, 0)
     assert page.page.locator(".board canvas").screenshot() == before
 
@@ -306,7 +306,7 @@ def test_means_of_blocks_are_shown_as_such(look, found, tmp_path):
     np.testing.assert_allclose(got, bundle.planes["encoder/0"][0] / 255, atol=1e-5)
     page.page.get_by_role("tab", name="Query and key").click()
     page.ready()
-    assert "Not in this page" in page.text(".warning")
+    assert "Left out of this page" in page.text(".warning")
 
 
 # ── view 10 ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -372,21 +372,21 @@ def test_every_step_of_other_attentions(look, tmp_path, shape):
 def test_what_a_window_hides_is_hatched(look, tmp_path):
     inspect(build(shape=SHAPES["window"]), "ab ca ed ab é", "ab ab ca").save(tmp_path / "window.html")
     page = look("v=matrix&k=encoder&l=0&h=0&w=0", tmp_path / "window.html")
-    assert "This model reads through a window." in page.text(".matrix")
+    assert "This model attends within a window." in page.text(".matrix")
     cells = [[cell == "" for cell in line[1:]] for line in page.table()[1:]]
     assert cells == [[not 0 <= row - key <= 1 for key in range(len(cells))] for row in range(len(cells))]
 
 
 def test_arrow_keys_move_to_other_keys_and_queries(look):
     page = look("v=inside&h=1&t=3&s=2")
-    assert page.said.startswith("‘dog’ at ‘Hund’")
+    assert page.said.startswith("‘dog’ → ‘Hund’")
     page.page.locator(".wide").focus()
     page.page.keyboard.press("ArrowDown")
     page.ready()
-    assert page.said.startswith("‘dog’ at ‘schläft’")
+    assert page.said.startswith("‘dog’ → ‘schläft’")
     page.page.keyboard.press("ArrowRight")
     page.ready()
-    assert page.said.startswith("‘is’ at ‘schläft’")
+    assert page.said.startswith("‘is’ → ‘schläft’")
     page.page.locator(".strip").nth(1).hover()
     named = re.fullmatch(r"q\[(\d+)\] × k\[\1\] = (\S+) × (\S+) = (\S+)", page.text(".tip"))
     left, right, product = (float(number.replace("−", "-")) for number in named.groups()[1:])
@@ -455,7 +455,7 @@ def test_everything_is_reached_by_keyboard(look):
         "cross",
         "2",
         "Colour scale",
-        "Heat map. Arrow keys move to the next weight.",
+        "Heat map. Use the arrow keys to move from cell to cell.",
         "Copy CSV",
         "Save SVG",
         "Save PNG",

@@ -373,15 +373,15 @@ def test_what_makes_no_sense_is_refused(translators):
         (mask, {"prefix": "A"}, "takes no prefix"),
         (mask, {"replay": True}, "takes no replay"),
         (mask, {"beam": 3}, "beam is for models that write token by token"),
-        (mask, {"tokens": 3}, "'tokens' is no option"),
-        (mask, {"length_penalty": 2.0}, "is for graphs"),
-        (end, {"length": 3}, "cannot be wished for"),
-        (graph, {"iterations": 3}, "read, once"),
-        (graph, {"iteration": 2}, "in 1 iterations"),
-        (mask, {"iterations": 3, "iteration": 4}, "in 3 iterations, counted from 1, got 4"),
+        (mask, {"tokens": 3}, "'tokens' is not an option"),
+        (mask, {"length_penalty": 2.0}, "applies only to graphs"),
+        (end, {"length": 3}, "cannot be set for"),
+        (graph, {"iterations": 3}, "read once"),
+        (graph, {"iteration": 2}, "iteration must be from 1 to 1 for this text, got 2"),
+        (mask, {"iterations": 3, "iteration": 4}, "iteration must be from 1 to 3 for this text, got 4"),
         (mask, {"iteration": 0}, "got 0"),
-        (mask, {"part": 2}, "read in 1 parts"),
-        (mask, {"off": [Head("cross", 9, 0)]}, "must be there"),
+        (mask, {"part": 2}, "part must be from 1 to 1 for this text"),
+        (mask, {"off": [Head("cross", 9, 0)]}, "must exist in the model"),
     ]
     for translator, options, rule in cases:
         with pytest.raises(OptionError, match=rule):
@@ -393,7 +393,7 @@ def test_what_makes_no_sense_is_refused(translators):
 def test_what_is_too_long_to_be_looked_at_is_not_written_first(translators, monkeypatch):
     written = []
     monkeypatch.setattr(in_masks, "fill_in", lambda *given: written.append(given))
-    with pytest.raises(OptionError, match="length must be at most 512 where a model is looked at, got 513"):
+    with pytest.raises(OptionError, match="length must be at most 512 in an inspection, got 513"):
         inspect(translators["mask"], TEXT, length=513)
     with pytest.raises(InputError, match="texts of up to 512 pieces, got one of"):
         inspect(translators["mask"], TEXT, stretch=100.0)

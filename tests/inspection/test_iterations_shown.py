@@ -50,7 +50,7 @@ def test_a_terminal_has_a_line_for_each_iteration(found, writes):
         for cell in cells:  # in the order of their places
             at = line.index(cell, at) + len(cell)
         assert [cell.endswith("*") for cell in cells] == one.changed
-    assert "was masked, and written in this iteration" in lines[-1]
+    assert "masked before, written in this iteration" in lines[-1]
 
 
 def test_what_does_not_fit_stands_below(found):
@@ -113,7 +113,7 @@ def test_the_command_shows_them(found, folders, writes, capsys, tmp_path):
     assert status(*base, "--json", "-") == 0
     assert json.loads(capsys.readouterr().out) == found[writes].as_json()
     assert status(*base, "--attention", "decoder", "--term", "--html", str(tmp_path / "look.html")) == 0
-    assert "decoder, to itself: layer 1" in capsys.readouterr().out
+    assert "decoder self-attention: layer 1" in capsys.readouterr().out
     assert (tmp_path / "look.html").stat().st_size > 100_000
     assert status(*base, "--svg", str(tmp_path / "look.svg"), "--view", "iterations") == 0
     if writes != "graph":
@@ -127,14 +127,14 @@ def test_the_command_refuses_what_is_of_other_models(folders, capsys, tmp_path):
     cases = [
         (("--target", "A dog."), "takes no target"),
         (("--beam", "3"), "beam is for models that write token by token"),
-        (("--compare", "de-en", *html), "--compare is of models that write token by token"),
-        (("--data", str(tmp_path / "none.tsv")), "--data is of models that write token by token"),
+        (("--compare", "de-en", *html), "--compare is for models that write token by token"),
+        (("--data", str(tmp_path / "none.tsv")), "--data is for models that write token by token"),
     ]
     for words, complaint in cases:
         assert status(*base, *words) == 2
         assert complaint in capsys.readouterr().err
     assert status("inspect", str(folders["mask"]), "--replay", *html) == 2
-    assert "--replay is of models that write token by token" in capsys.readouterr().err
+    assert "--replay is for models that write token by token" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("writes", WAYS)

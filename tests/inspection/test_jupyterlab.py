@@ -103,7 +103,7 @@ def test_keys_act_on_their_own_widget_and_not_on_the_notebook(page, found):
     page.wait_for_function(ALL_READY)
     heads, reading = found.attention["cross"][found.reading.layer], found.reading
     weights = heads.mean(0) if reading.head is None else heads[reading.head]
-    assert f"‘A’ at ‘kleiner’: {weights[0, 1]:.4f}" in said(page, 0)
+    assert f"‘A’ → ‘kleiner’: {weights[0, 1]:.4f}" in said(page, 0)
     assert page.locator(".jp-Notebook .jp-Cell").count() == len(CELLS)
     layers = widget(page, 0).locator("fieldset[aria-label=Layer]")
     layers.locator("input:checked").focus()

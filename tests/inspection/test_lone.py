@@ -222,7 +222,7 @@ def test_the_plane_that_is_drawn_is_that_of_the_only_kind(read, continued):
 def test_pictures(read, continued, tmp_path, view):
     for found in (read, continued):
         text = found.save(tmp_path / "picture.svg", view=view).read_text()
-        assert "layer 2, mean of its heads" in text or view == "map"
+        assert "layer 2, mean of heads" in text or view == "map"
         assert ("BÄD" if found is read else "slept") in text
 
 
@@ -270,7 +270,7 @@ def test_heads_can_be_off(bert, gpt2, read, instead):
     assert (off.off_means() is None) == (instead == "zero")
     assert make_bundle(off).header["off"] == (head,)
     assert inspect(gpt2[0], PROMPT, off=[Head("decoder", 0, 0)], tokens=2, instead=instead).off
-    with pytest.raises(OptionError, match=r"must be there, got cross 0\.0"):
+    with pytest.raises(OptionError, match=r"must exist in the model, got cross 0\.0"):
         inspect(bert[0], READ, off=[Head("cross", 0, 0)])
 
 
@@ -364,7 +364,7 @@ def test_who_writes_nothing_owes_nothing_by_slopes(read):
         if method == "value-zeroing":
             assert read.attribute(method).source.sum(1) == pytest.approx(np.ones(len(read.source.pieces)))
         else:
-            with pytest.raises(OptionError, match="asks what was written"):
+            with pytest.raises(OptionError, match="needs a model that writes"):
                 read.attribute(method)
 
 
@@ -402,14 +402,14 @@ def test_a_vector_goes_on_as_it_was_handed_on(encoder, decoder):
 
 def test_what_makes_no_sense_is_refused(bert, gpt2):
     embedder, writer = bert[0], gpt2[0]
-    with pytest.raises(OptionError, match="a model that can embed takes no beam, got 4"):
+    with pytest.raises(OptionError, match="a model that can embed texts takes no beam, got 4"):
         inspect(embedder, READ, beam=4)
-    with pytest.raises(OptionError, match="a model that can embed takes no target, got 'b'"):
+    with pytest.raises(OptionError, match="a model that can embed texts takes no target, got 'b'"):
         inspect(embedder, READ, "b")
-    with pytest.raises(OptionError, match="a model that can generate takes no part, got 2"):
+    with pytest.raises(OptionError, match="a model that can generate text takes no part, got 2"):
         inspect(writer, PROMPT, part=2)
     for tokens in (0, -1, True, 1.5):
-        with pytest.raises(OptionError, match="one token or more"):
+        with pytest.raises(OptionError, match="tokens must be 1 or more"):
             inspect(writer, PROMPT, tokens=tokens)
     for subject in (embedder, writer):
         with pytest.raises(InputError, match="needs a text to read"):
@@ -435,14 +435,14 @@ def test_the_command_looks_at_what_a_model_does(bert, gpt2, capsys, tmp_path):
     )
     said = capsys.readouterr()
     assert said.out.startswith(inspect(gpt2[0], PROMPT, tokens=3).texts[0].replace("\n", "‹U+000A›")[:10])
-    assert "decoder, to itself: layer 0" in said.out
+    assert "decoder self-attention: layer 0" in said.out
     assert page.stat().st_size > 100_000
     assert status("inspect", writer, "--target", PROMPT) == 0  # a text that is only read
     capsys.readouterr()
     for words, complaint in [
-        ((encoder, "--text", "a", "--data", "x.tsv"), "--data is of models that translate"),
-        ((encoder, "--text", "a", "--compare", "de-en", "--html", str(page)), "--compare is of models that translate"),
-        (("de-en", "--text", "a", "--compare", writer, "--html", str(page)), "--compare is of models that translate"),
+        ((encoder, "--text", "a", "--data", "x.tsv"), "--data is for models that translate"),
+        ((encoder, "--text", "a", "--compare", "de-en", "--html", str(page)), "--compare is for models that translate"),
+        (("de-en", "--text", "a", "--compare", writer, "--html", str(page)), "--compare is for models that translate"),
         ((writer, "--text", "a", "--beam", "2"), "takes no beam"),
         ((encoder, "--text", "a", "--attention", "cross"), "attention must be one of 'encoder'"),
     ]:

@@ -59,7 +59,7 @@ def test_whatever_is_in_a_file_it_is_a_moment_or_refused(content, data):
         said = str(load_moment(bytes(broken), "a file").shape)
     except InputError as error:
         said = error.message
-    assert said.startswith(("a file is no moment of a training: ", "{'encoder': "))
+    assert said.startswith(("a file is not a recorded moment of training: ", "{'encoder': "))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_whatever_is_in_a_file_it_is_a_moment_or_refused(content, data):
 )
 def test_what_does_not_fit_together_is_refused(content, change):
     moment = replace(load_moment(content, "a file"), **change)
-    with pytest.raises(InputError, match="a file is no moment of a training"):
+    with pytest.raises(InputError, match="a file is not a recorded moment of training"):
         load_moment(dump_moment(moment), "a file")
 
 
@@ -154,7 +154,7 @@ def test_what_there_is_no_room_for_is_left_out_but_the_first_and_the_last(seen):
 def test_refusals(run, tmp_path):
     with pytest.raises(InputError, match=r"got none in .*de-en/replay"):
         inspect("de-en", replay=True)
-    with pytest.raises(OptionError, match=r"a text and a target of its own, got 'Hallo\.'"):
+    with pytest.raises(OptionError, match=r"its own text and target, got 'Hallo\.'"):
         inspect(run, "Hallo.", replay=True)
     with pytest.raises(InputError, match="needs a text to read"):
         inspect(run)
@@ -163,7 +163,7 @@ def test_refusals(run, tmp_path):
     moment = load_moment((other / "replay" / name_of_moment(200)).read_bytes(), "")
     fewer = replace(moment, weights=moment.weights | {"encoder": moment.weights["encoder"][:1]})
     (other / "replay" / name_of_moment(200)).write_bytes(dump_moment(fewer))
-    with pytest.raises(InputError, match="of the model that it is shown with"):
+    with pytest.raises(InputError, match="from the model it is shown with"):
         inspect(Translator.load(other, "cpu", "fp32"), replay=True)
 
 

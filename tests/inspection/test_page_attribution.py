@@ -62,15 +62,15 @@ def test_keys_and_mouse_tell_what_is_owed(look, owed):
         page.page.keyboard.press("ArrowDown")
         page.ready()
     value = owed["leave-one-out"].source[1, 0]
-    told = float(re.search(r"owes to ‘Ein’: (−?[\d.e−]+) nats", page.said)[1].replace("−", "-"))
+    told = float(re.search(r"attributed to ‘Ein’: (−?[\d.e−]+) nats", page.said)[1].replace("−", "-"))
     assert told == pytest.approx(value, rel=2e-3)
-    assert page.text("aside .lead").startswith("‘little’ owes most to")
+    assert page.text("aside .lead").startswith("‘little’ is attributed to")
     numbers = [float(text.replace("−", "-")) for text in page.texts("aside .number")]
     row = owed["leave-one-out"].source[1]
     assert numbers == pytest.approx(row[np.argsort(-np.abs(row))].tolist(), rel=2e-3, abs=1e-5)
     box = page.page.locator(".board canvas").bounding_box()
     page.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    assert "owes to" in page.said
+    assert "attributed to" in page.said
 
 
 def test_links_of_the_first_view_can_come_from_it(look, found, owed):
@@ -80,9 +80,9 @@ def test_links_of_the_first_view_can_come_from_it(look, found, owed):
     rows = page.table()[1:]
     shown = np.array([float(row[2]) for row in rows]).reshape(expected.shape)
     np.testing.assert_allclose(shown, expected, atol=1e-4)
-    assert "leave-one-out, shares of its sizes" in page.text(".align .aside")
+    assert "leave-one-out, shares of the absolute values" in page.text(".align .aside")
     page.page.locator(".line.translation .word").nth(2).hover()
-    assert page.said.startswith("‘dog’ owes to ‘Hund’")
+    assert page.said.startswith("‘dog’ is attributed to ‘Hund’")
 
 
 def test_a_page_has_what_is_cheap_and_says_how_to_get_the_rest(look, found, tmp_path):
@@ -98,7 +98,7 @@ def test_a_page_has_what_is_cheap_and_says_how_to_get_the_rest(look, found, tmp_
 def test_the_picture_is_drawn(look):
     page = look("v=attribution&q=leave-one-out")
     picture = ElementTree.fromstring(page.saved("Save SVG"))
-    assert "leave-one-out, owed to source; nats" in picture.find(f"{SVG}title").text
+    assert "leave-one-out, attributed to source; nats" in picture.find(f"{SVG}title").text
     assert page.saved("Save PNG")[:4] == b"\x89PNG"
 
 

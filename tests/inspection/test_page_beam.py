@@ -73,8 +73,8 @@ def test_what_was_pruned_can_be_hidden_and_looked_at(look, found):
     assert f"{found.beam[pruned].score:.4f}".replace("-", "−") in page.text(".beam > .tip")
     page.page.locator(f"[data-node='{pruned}']").click()
     page.ready()
-    assert "pruned: others were better" in page.text(".hypothesis .lead")
-    page.page.get_by_role("checkbox", name="show what was pruned").uncheck()
+    assert "pruned: others scored better" in page.text(".hypothesis .lead")
+    page.page.get_by_role("checkbox", name="Show pruned hypotheses").uncheck()
     page.ready()
     assert page.page.locator(".trunk .pruned.node").count() == 1  # the chosen one stays
     assert page.page.url.endswith("&pr=0")
@@ -115,9 +115,9 @@ def test_the_table_and_the_picture_hold_the_tree(look, found):
 def test_a_given_translation_has_no_search_and_says_so(look, translator, tmp_path):
     inspect(translator, TEXT, "A dog </script><img src=x onerror=alert(1)>.").save(tmp_path / "given.html")
     page = look("v=beam", tmp_path / "given.html")
-    assert page.text(".beam .note") == "The translation was given: nothing was searched for."
+    assert page.text(".beam .note") == "The translation was given, so there was no search."
     assert page.page.locator(".tree").is_hidden()
-    assert b"nothing was searched for" in page.saved("Save SVG")
+    assert b"there was no search" in page.saved("Save SVG")
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1920, "dark")])

@@ -56,7 +56,7 @@ def test_a_head_that_is_off_is_named_and_what_follows_it_looks_elsewhere(look, h
     page = look("v=compare&w=0", heads)
     assert "cross 2.0" in page.text(".who-is[aria-label=B]")
     assert "without" not in page.text(".who-is[aria-label=A]")
-    assert "They look at the same" in page.text(".compare .note")  # layer 2 comes before anything could change
+    assert "Their attention is the same" in page.text(".compare .note")  # layer 2 comes before anything could change
     cells = page.page.locator(".apart .switch").all()
     told = {cell.get_attribute("aria-label").split(": ")[0]: cell.get_attribute("aria-label") for cell in cells}
     for kind, layers in found.attention.items():
@@ -70,7 +70,7 @@ def test_a_head_that_is_off_is_named_and_what_follows_it_looks_elsewhere(look, h
 
 def test_a_click_shows_the_head_that_differs_most(look, heads, found, without):
     page = look("v=compare", heads)
-    page.page.get_by_role("button", name="Show the farthest").click()
+    page.page.get_by_role("button", name="Show the most different head").click()
     page.page.wait_for_selector(".apart [aria-current]")
     name = page.page.locator(".apart [aria-current]").get_attribute("aria-label")
     kind, _, layer, _, head = name.split(":")[0].replace(",", "").split()
@@ -103,12 +103,12 @@ def test_only_what_both_have_is_subtracted(look, sentences, found, longer):
 def test_one_selection_for_both_sides(look, sentences, found, longer):
     page = look("v=compare&w=0&l=2&h=0", sentences)
     page.page.get_by_role("region", name="B", exact=True).locator(".board").focus()
-    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight"):  # to ‘dog’ at ‘Hund’
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight"):  # to ‘dog’ → ‘Hund’
         page.page.keyboard.press(key)
         page.ready()
     a, b = of_head(found, "cross", 2, 0)[2, 2], of_head(longer, "cross", 2, 0)[2, 2]
     assert page.said == (
-        f"‘dog’ at ‘Hund’: A {a:.4f}, B {b:.4f}, difference {b - a:+.4f} (cross layer 2, head 0)".replace("-", "−")
+        f"‘dog’ → ‘Hund’: A {a:.4f}, B {b:.4f}, difference {b - a:+.4f} (cross layer 2, head 0)".replace("-", "−")
     )
     assert "t=3" in page.page.url  # the same word is chosen in every other view
     assert "s=2" in page.page.url
@@ -118,11 +118,11 @@ def test_what_only_one_side_has_is_told_as_such(look, sentences, longer):
     page = look("v=compare&w=0&l=2&h=0", sentences)
     board = page.page.get_by_role("region", name="B", exact=True).locator(".board")
     board.focus()
-    for key in ("ArrowRight", "ArrowRight", "ArrowDown"):  # ‘big’ at ‘großer’
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown"):  # ‘big’ → ‘großer’
         page.page.keyboard.press(key)
         page.ready()
     weight = of_head(longer, "cross", 2, 0)[1, 1]
-    assert page.said == f"‘big’ at ‘großer’: B {weight:.4f}, only one of them has it (cross layer 2, head 0)"
+    assert page.said == f"‘big’ → ‘großer’: B {weight:.4f}, only on one side (cross layer 2, head 0)"
 
 
 def test_another_model_is_compared_as_far_as_it_goes(look, found, tmp_path):
@@ -132,7 +132,7 @@ def test_another_model_is_compared_as_far_as_it_goes(look, found, tmp_path):
     assert page.page.get_by_role("region", name="B", exact=True).locator("canvas").first.is_visible()
     assert page.page.get_by_role("region", name="B − A").count() == 0
     page.go("v=compare&l=3")
-    assert page.text(".compare .note") == "B: there is no such layer or head, or its weights are not here."
+    assert page.text(".compare .note") == "B: no such layer or head, or its weights were left out of this page."
 
 
 def test_pictures_hold_all_three(look, heads):

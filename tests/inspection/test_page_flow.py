@@ -62,7 +62,7 @@ def test_scores_weights_and_values_are_those_of_the_head(look, found):
 
 def test_a_head_that_is_off_hands_on_its_mean_or_nothing(look, found, tmp_path):
     off = [Head("cross", 2, 1)]
-    for instead, sentence in (("mean", "its mean is handed on"), ("zero", "0 is handed on")):
+    for instead, sentence in (("mean", "its mean is passed on"), ("zero", "0 is passed on")):
         here = inspect(found.translator, found.source.text, found.translation, off=off, instead=instead)
         here.save(tmp_path / "off.html")
         page = look("v=flow&k=cross&l=2&h=1&g=mix&t=3", at=tmp_path / "off.html")
@@ -151,15 +151,15 @@ def test_other_models_are_told_as_they_are(look, found, tmp_path, options):
     assert "undefined" not in told
     assert ("add and norm" in told) == (options["norm"] == "post")
     assert ("+ position" in told) == (options["positions"] != "rotary")
-    assert ("turned by their places" in told) == (options["positions"] == "rotary")
-    assert ("queries share one" in told) == ("kv_heads" in options)
-    assert ("each has a gate beside it" in told) == ("activation" in options)
+    assert ("rotated by their positions" in told) == (options["positions"] == "rotary")
+    assert ("query heads share each" in told) == ("kv_heads" in options)
+    assert ("each is multiplied by a gate" in told) == ("activation" in options)
 
 
 def test_a_page_without_it_says_so(look, tmp_path):
     bundle = made_up(1, 2, 4, 4)
     (tmp_path / "small.html").write_bytes(single_file(bundle))
-    assert "not in this page" in look("v=flow", tmp_path / "small.html").text(".flow")
+    assert "left out of this page" in look("v=flow", tmp_path / "small.html").text(".flow")
 
 
 @pytest.mark.slow

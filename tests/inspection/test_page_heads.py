@@ -127,18 +127,18 @@ def test_the_table_sorts_by_any_column(look, report):
     page = look()
     names = lambda: page.texts(".heads-table tbody th")  # noqa: E731
     assert names() == [str(one) for one in report.ranked()]
-    page.page.get_by_role("button", name="sort by BLEU lost").click()
+    page.page.get_by_role("button", name="Sort by BLEU lost").click()
     page.ready()
     assert names() == [str(one) for one in report.ranked("bleu")]
     assert page.page.locator("th[aria-sort=descending]").inner_text().startswith("BLEU lost")
-    page.page.get_by_role("button", name="sort by BLEU lost").click()
+    page.page.get_by_role("button", name="Sort by BLEU lost").click()
     page.ready()
     values = [number(row.split("\t")[2]) for row in page.texts(".heads-table tbody tr")]
     assert values == sorted(values)
-    page.page.get_by_role("button", name="sort by head").click()
+    page.page.get_by_role("button", name="Sort by head").click()
     page.ready()
     assert names() == [str(one) for one in report.heads]
-    page.page.get_by_role("button", name="sort by aligned").click()
+    page.page.get_by_role("button", name="Sort by aligned").click()
     page.ready()
     assert names()[0] == str(max(report.heads, key=lambda one: one.looks.get("aligned", 0)))
     assert all(name.startswith(("encoder", "decoder")) for name in names()[-40:])
@@ -210,7 +210,7 @@ def test_without_a_report_it_says_how_to_make_one(look, found, tmp_path):
     assert re.search(r"manyheads inspect \S+ --data", page.text(".head-report code"))
     assert len(page.table()) == 1
     page.go("v=tables&f=report")
-    assert "no report" in page.text(".plain-table caption")
+    assert "no head report" in page.text(".plain-table caption")
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1920, "dark")])

@@ -97,7 +97,7 @@ def test_an_iteration_can_be_chosen_and_has_its_words(show, inspected):
     assert "iteration 2 of 4" in page.text(".iterations .controls:not([hidden]) >> nth=1")
     assert page.page.locator(".filling.before .hole").count() == sum(taken.iterations[1].written)
     assert page.page.locator(".filling:not(.before) .other").count() == sum(taken.iterations[1].changed)
-    page.page.get_by_title("one iteration on").click()
+    page.page.get_by_title("Next iteration").click()
     page.ready()
     assert page.said.startswith("iteration 3 of 4: ")
     assert page.page.url.endswith("#i=2")
@@ -337,7 +337,7 @@ def test_the_walk_goes_from_places_to_the_word(show, writes):
     assert f"{count} of {count}: Decoder: the word" in page.said
     assert re.search("same time|other vertices|links between", page.text(".telling"))
     page.go("v=flow&g=pieces&k=decoder")
-    assert "a mask where nothing is known" in page.text(".telling")
+    assert "known pieces as they are, unknown ones as masks" in page.text(".telling")
 
 
 def test_it_fits_a_telephone(show, writes):

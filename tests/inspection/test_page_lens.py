@@ -39,7 +39,7 @@ def test_the_chosen_one_is_told_with_its_numbers(look, layers):
         [np.exp(step["log_probability"]) for step in expected], abs=6e-5
     )
     assert by_layer[1::2] == [f"rank {step['rank'] + 1}" for step in expected]
-    assert page.said.startswith("layer 1, step 4: says ‘")
+    assert page.said.startswith("layer 1, step 4: predicts ‘")
     assert f"rank {one['rank'] + 1}, {np.exp(one['log_probability']):.4f}" in page.said
 
 

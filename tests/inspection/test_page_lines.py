@@ -131,7 +131,7 @@ def test_lines_stay_with_their_words_when_the_window_changes(look):
 def test_the_slider_says_how_many_lines(look):
     page = look("v=lines&on=0.1.2.3")
     before = counted(page)
-    slider = page.page.get_by_label("Lines at most")
+    slider = page.page.get_by_label("Maximum number of lines")
     slider.focus()
     slider.press("ArrowRight")
     page.ready()
@@ -150,7 +150,7 @@ def test_pieces_and_hidden_ends(look, found):
     page.go("v=lines&all=0&k=encoder&l=3&h=0&w=0&n=500&x=1")
     kept = weights[:-1, :-1] / weights[:-1, :-1].sum(1, keepdims=True)
     assert sorted(float(row[5]) for row in page.table()[1:]) == pytest.approx(sorted(kept.ravel()), abs=6e-4)
-    assert "made to add up to 1" in page.text(".notes")
+    assert "rescaled to add up to 1" in page.text(".notes")
 
 
 # ── heads ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -176,7 +176,7 @@ def test_heads_are_switched_on_and_off_and_the_last_is_shared(look):
     assert {row[2] for row in page.table()[1:]} == {"2"}
     toggles.get_by_role("checkbox", name="head 2").uncheck()
     page.ready()
-    assert page.text(".counted").startswith("no head is on")
+    assert page.text(".counted").startswith("no head selected")
     assert count_paths(page) == 0
 
 
@@ -223,7 +223,7 @@ def test_a_word_that_is_pointed_at_shows_its_lines_alone_with_numbers(look, foun
     inner = weights_of(found, "decoder", 2, 1)
     page.page.locator(".pile.right .word", has_text="dog").hover()
     assert page.text(".counted").startswith("‘dog’: ")
-    said = re.match(r"‘dog’ looks at ‘Hund’ (\d\.\d{4}) \(cross layer 2, head 1\)", page.said)
+    said = re.match(r"‘dog’ attends to ‘Hund’ (\d\.\d{4}) \(cross layer 2, head 1\)", page.said)
     assert float(said[1]) == pytest.approx(cross["dog", "Hund"], abs=5e-4)
     beside = dict(zip(page.texts(".pile.left .label"), page.texts(".pile.left .share"), strict=True))
     assert float(beside["Hund"]) == pytest.approx(cross["dog", "Hund"], abs=5e-4)
@@ -231,7 +231,7 @@ def test_a_word_that_is_pointed_at_shows_its_lines_alone_with_numbers(look, foun
     assert float(beside["A"]) == pytest.approx(inner["dog", "A"], abs=5e-4)
     assert float(beside["under"]) == pytest.approx(inner["under", "dog"], abs=5e-4)
     assert page.texts(".roles .lead") == [
-        "‘dog’ looks at\ncross, layer 2", "‘dog’ looks at\ndecoder, layer 2", "‘dog’ is looked at by\ndecoder, layer 2",
+        "‘dog’ attends to\ncross, layer 2", "‘dog’ attends to\ndecoder, layer 2", "‘dog’ is attended to by\ndecoder, layer 2",
     ]  # fmt: skip
     first = page.page.locator(".roles section").first.locator(".number").all_inner_texts()
     ranked = sorted((weight for (query, _), weight in cross.items() if query == "dog"), reverse=True)
@@ -249,7 +249,7 @@ def test_a_click_keeps_a_word_for_every_view(look):
     page.ready()
     page.page.mouse.move(0, 0)
     assert "s=2" in page.page.url
-    assert page.said.startswith("‘Hund’ looks at")
+    assert page.said.startswith("‘Hund’ attends to")
     page.page.keyboard.press("3")
     page.ready()
     page.page.locator(".board").focus()
@@ -293,7 +293,7 @@ def test_the_layer_of_the_encoder_is_its_own(look, found):
     page.page.get_by_role("tab", name="Lines").click()
     page.ready()
     assert page.texts(".caption") == ["encoder, layer 4", "cross, layer 3", "decoder, layer 3"]
-    page.page.get_by_role("group", name="Encoder’s layer").get_by_role("radio", name="1").check()
+    page.page.get_by_role("group", name="Encoder layer").get_by_role("radio", name="1").check()
     page.ready()
     assert {(row[0], row[1]) for row in page.table()[1:]} == {("encoder", "1"), ("cross", "3"), ("decoder", "3")}
     page.page.get_by_role("group", name="Attention").get_by_role("radio", name="encoder").check()

@@ -108,10 +108,10 @@ def test_the_walk_goes_from_pieces_to_the_end(show, kind, inspected):
     count = int(page.text(".walk .controls .aside").split()[-1])
     names = page.texts(".substeps button")
     assert names[:2] == ["pieces", "vectors"]
-    assert ("+ kind of text" in names) == (kind == "encoder")
-    page.page.locator(".walk").click()
+    assert ("+ segment" in names) == (kind == "encoder")
+    page.page.locator(".walk h3").click()
     for n in range(1, count):
-        page.page.get_by_title("one step on").click()
+        page.page.get_by_title("Next step").click()
         page.ready()
         assert page.said.startswith(f"{n + 1} of {count}: ")
     last = "the word" if kind == "decoder" else "add and norm"

@@ -32,7 +32,7 @@ def test_pieces_have_ids_bytes_and_places(look, found):
         spelt = "".join(tiles.locator(".bytes").all_inner_texts()).replace("–", "")
         assert bytes.fromhex(spelt).decode() == side.text
         assert page.page.locator(".tiles").nth(n).locator(".tile-word").count() == len(side.words)
-    assert "read as it is" in page.text(".spelling")
+    assert "read unchanged" in page.text(".spelling")
     assert "written by the model" in page.page.locator(".spelling section").last.inner_text()
 
 
@@ -64,7 +64,7 @@ def test_what_cannot_be_seen_is_named_and_hostile_text_is_inert(look, odd, odd_p
     assert {"NO-BREAK SPACE", "RIGHT-TO-LEFT OVERRIDE", "ZERO WIDTH SPACE", "TAB", "LINE SEPARATOR"} <= {
         mark["name"] for mark in expected
     }
-    assert "line ends became blanks" in page.text(".spelling")
+    assert "line breaks became blanks" in page.text(".spelling")
     assert "‹U+000A›" in page.text(".typed")
     assert "‹U+00A0›" in page.page.locator(".tile .chip").all_inner_texts()
     assert page.page.locator(".spelling img, .spelling b b").count() == 0

@@ -39,7 +39,7 @@ def test_source_words_are_lit_by_where_the_step_looked(look, found):
     page.ready()
     without = [float(word.get_attribute("title")) for word in page.page.locator(".reading .word").all()]
     assert without == pytest.approx((weights[:-1] / weights[:-1].sum()).tolist(), abs=2e-3)
-    assert "add up to 1 again" in page.text(".notes")
+    assert "rescaled to add up to 1" in page.text(".notes")
 
 
 def test_a_given_translation_that_is_not_the_likeliest_says_its_rank(look, translator, tmp_path):

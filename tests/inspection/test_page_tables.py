@@ -72,7 +72,7 @@ def test_the_other_forms_have_the_numbers_of_their_views(look, found):
 def test_an_attention_that_is_too_large_is_read_row_by_row(look, tmp_path):
     (tmp_path / "large.html").write_bytes(single_file(made_up(1, 2, 60, 60)))
     page = look("v=tables&f=attention&h=0&t=5", tmp_path / "large.html")
-    assert "too large for a table: this is the row of ‘t5’" in page.text("caption")
+    assert "Too large for a table: this is the row of ‘t5’" in page.text("caption")
     rows = page.table()[1:]
     assert len(rows) == 60
     assert [float(row[1]) for row in rows] == sorted((float(row[1]) for row in rows), reverse=True)

@@ -45,7 +45,7 @@ def test_without_cross_attention_the_source_is_not_read():
 )
 def test_a_head_that_is_not_there_is_refused_and_nothing_stays_off(head):
     model = build({})
-    with pytest.raises(OptionError, match="must be there"), switched_off(model, [Head("cross", 0, 0), head]):
+    with pytest.raises(OptionError, match="must exist in the model"), switched_off(model, [Head("cross", 0, 0), head]):
         pass
     assert not any(module._forward_pre_hooks for module in model.modules())
 

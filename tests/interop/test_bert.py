@@ -170,7 +170,7 @@ def test_an_array_is_as_wide_as_the_model_also_of_no_texts(tmp_path, capsys):
         assert np.load(tmp_path / "vectors.npy").shape == shape
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ours", "texts.txt", "theirs", "vectors.npy"]
     assert status("embed", str(tmp_path / "ours"), *words[:3], "/nowhere/vectors.npy") == 2
-    assert "to a folder that is there" in capsys.readouterr().err
+    assert "needs a folder that exists" in capsys.readouterr().err
 
 
 def test_half_a_letter_is_refused(tmp_path):
@@ -246,34 +246,34 @@ def pickled(folder):
     ("spoil", "complaint"),
     [
         (changed("config.json", model_type="roberta"), "the model_type 'bert' or 'gpt2' or 'llama', got 'roberta'"),
-        (changed("config.json", hidden_act="tanh"), "hidden_act is one of"),
+        (changed("config.json", hidden_act="tanh"), "hidden_act must be one of"),
         (changed("config.json", position_embedding_type="relative_key"), "absolute positions"),
-        (changed("config.json", is_decoder=True), "reads in both directions"),
+        (changed("config.json", is_decoder=True), "must read in both directions"),
         (changed("config.json", hidden_size=-3), "width must be between"),
         (changed("config.json", num_hidden_layers="many"), "layers must be"),
-        (changed("tokenizer.json", model={"type": "BPE"}), "is a WordPiece or a byte-level BPE, got 'BPE'"),
+        (changed("tokenizer.json", model={"type": "BPE"}), "must be a WordPiece or a byte-level BPE, got 'BPE'"),
         (changed("tokenizer.json", normalizer={"type": "Odd"}), "that `tokenizers` can read"),
-        (changed("1_Pooling/config.json", pooling_mode_cls_token=True), "pooling is one of"),
-        (changed("config.json", hidden_act=["gelu"]), "hidden_act is one of"),
+        (changed("1_Pooling/config.json", pooling_mode_cls_token=True), "pooling must be one of"),
+        (changed("config.json", hidden_act=["gelu"]), "hidden_act must be one of"),
         (changed("config.json", hidden_size=None), "hidden_size must be a whole number, got None"),
         (changed("config.json", hidden_size=48), "embed.norm.bias must be (48,), as the recipe says, got (24,)"),
         (changed("config.json", max_position_embeddings=512), "positions.table.weight must be"),
         (changed("sentence_bert_config.json", max_seq_length="12"), "max_seq_length must be a whole number"),
         (changed("sentence_bert_config.json", do_lower_case=True), "do_lower_case cannot be imported"),
-        (lambda folder: (folder / "modules.json").write_text('["a"]'), "modules are Transformer, Pooling"),
+        (lambda folder: (folder / "modules.json").write_text('["a"]'), "modules must be Transformer, Pooling"),
         (module_at("../theirs"), "beside modules.json, got '../theirs'"),
         (module_at("/tmp"), "beside modules.json, got '/tmp'"),
         (with_weights(lambda name, tensor: tensor * float("nan")), "must be a finite number"),
         (with_weights(lambda name, tensor: tensor[:, :3] if "key.weight" in name else tensor), "must fit together"),
         (with_weights(lambda name, tensor: tensor.long()), "got one without it"),
-        (without_unknown, "a piece for what it does not know"),
+        (without_unknown, "must have a piece for unknown text"),
         (lambda folder: (folder / "config.json").write_text("[" * 100_000), "must be JSON"),
-        (lambda folder: (folder / "config.json").unlink(), "has a config.json"),
+        (lambda folder: (folder / "config.json").unlink(), "must have a config.json"),
         (lambda folder: (folder / "config.json").write_text("{}"), "'llama', got None"),
-        (lambda folder: (folder / "config.json").write_text('{"model_type": "bert"}'), "has hidden_size, got none"),
+        (lambda folder: (folder / "config.json").write_text('{"model_type": "bert"}'), "have hidden_size, got none"),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"\xff" * 99), "is damaged"),
-        (without_a_layer, "has encoder.layer.1.output.dense.bias, got one without it"),
-        (pickled, "model.safetensors, got"),
+        (without_a_layer, "must have encoder.layer.1.output.dense.bias, got one without it"),
+        (pickled, "must have a model.safetensors, got"),
         (lambda folder: shutil.rmtree(folder), "no such folder"),
     ],
 )
@@ -289,7 +289,7 @@ def test_what_is_no_bert_is_refused_in_a_sentence(tmp_path, spoil, complaint):
 
 def test_nothing_is_written_over(tmp_path):
     make_bert(tmp_path / "theirs")
-    with pytest.raises(ManyheadsError, match="it is there already"):
+    with pytest.raises(ManyheadsError, match="it already exists"):
         import_model(str(tmp_path / "theirs"), str(tmp_path / "theirs"))
 
 

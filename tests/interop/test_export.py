@@ -176,13 +176,13 @@ def test_of_texts_that_are_padded_the_padding_is_known(tmp_path):
 @pytest.mark.parametrize(
     ("config", "complaint"),
     [
-        (EncoderConfig(**SIZES, norm="pre"), r"a BERT has model.norm = 'post', got 'pre'"),
-        (EncoderConfig(**SIZES, kv_heads=2), r"a BERT has model.kv_heads = 4, got 2"),
+        (EncoderConfig(**SIZES, norm="pre"), r"a BERT must have model.norm = 'post', got 'pre'"),
+        (EncoderConfig(**SIZES, kv_heads=2), r"a BERT must have model.kv_heads = 4, got 2"),
         (EncoderConfig(**{**SIZES, "activation": "swiglu"}, qk_norm=True), r"model.qk_norm = False, got True; model.activation = 'gelu', got 'swiglu'"),
-        (LanguageModelConfig(**SIZES, positions="sinusoidal"), r"a GPT-2 has model.positions = 'learned', got 'sinusoidal'"),
-        (LanguageModelConfig(**SIZES, key_width=8), r"a GPT-2 has model.key_width = 6, got 8"),
-        (LanguageModelConfig(**LLAMA, value_width=8), r"a Llama has model.value_width = 6, got 8"),
-        (LanguageModelConfig(**LLAMA, qk_norm=True), r"a Llama has model.qk_norm = False, got True"),
+        (LanguageModelConfig(**SIZES, positions="sinusoidal"), r"a GPT-2 must have model.positions = 'learned', got 'sinusoidal'"),
+        (LanguageModelConfig(**SIZES, key_width=8), r"a GPT-2 must have model.key_width = 6, got 8"),
+        (LanguageModelConfig(**LLAMA, value_width=8), r"a Llama must have model.value_width = 6, got 8"),
+        (LanguageModelConfig(**LLAMA, qk_norm=True), r"a Llama must have model.qk_norm = False, got True"),
     ],
 )  # fmt: skip
 def test_what_no_class_there_can_compute_is_refused(tmp_path, config, complaint):
@@ -195,12 +195,12 @@ def test_what_no_class_there_can_compute_is_refused(tmp_path, config, complaint)
 @pytest.mark.parametrize("kind", ["characters", "symbols"])
 def test_pieces_that_are_no_byte_pairs_are_refused(tmp_path, kind):
     save_ours(tmp_path / "ours", LanguageModelConfig(**LLAMA), train_tokenizer(kind, TEXTS, 300))
-    with pytest.raises(InputError, match=f"can cut are byte pairs, got a tokenizer of the kind '{kind}'"):
+    with pytest.raises(InputError, match=f"must be byte pairs to be exported, got one of the kind '{kind}'"):
         export_model(tmp_path / "ours", tmp_path / "theirs")
 
 
 def test_a_translator_stays_here(tmp_path):
-    with pytest.raises(InputError, match="are encoders and language models, got one for 'translate'"):
+    with pytest.raises(InputError, match="encoders and language models can be exported, got a model for 'translate'"):
         export_model("de-en", tmp_path / "theirs")
 
 
@@ -218,7 +218,7 @@ def test_nothing_is_written_over_and_there_is_one_place_to_go(tmp_path):
         ({"rope_parameters": {"rope_type": "default", "rope_theta": 500_000.0}}, "got 'default' and 500000.0"),
         ({"rope_parameters": None, "rope_theta": 5.0}, "got 'default' and 5.0"),
         ({"rope_parameters": None, "rope_scaling": {"type": "linear", "factor": 2.0}}, "got 'linear' and 10000.0"),
-        ({"hidden_act": "gelu"}, "the hidden_act of a Llama is 'silu', got 'gelu'"),
+        ({"hidden_act": "gelu"}, "the hidden_act of a Llama must be 'silu', got 'gelu'"),
         ({"num_key_value_heads": "2"}, "num_key_value_heads must be a whole number"),
         ({"num_key_value_heads": 4}, r"attention.input.weight must be \(72, 24\)"),
     ],

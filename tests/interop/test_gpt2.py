@@ -80,12 +80,12 @@ def test_words_begin_where_a_blank_is():
     ("changes", "complaint"),
     [
         ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx must be False"),
-        ({"activation_function": "tanh"}, "activation_function is one of"),
+        ({"activation_function": "tanh"}, "activation_function must be one of"),
         ({"model_type": "mamba"}, "model_type 'bert' or 'gpt2' or 'llama', got 'mamba'"),
         ({"eos_token_id": 99_999}, "must be pieces"),
-        ({"eos_token_id": True}, "eos_token_id is a number"),
+        ({"eos_token_id": True}, "eos_token_id must be a number"),
         ({"n_embd": None}, "n_embd must be a whole number"),
-        ({"activation_function": {}}, "activation_function is one of"),
+        ({"activation_function": {}}, "activation_function must be one of"),
     ],
 )
 def test_what_would_be_computed_otherwise_is_refused(tmp_path, changes, complaint):

@@ -308,7 +308,7 @@ REFUSED = {
         IDS[:, :0], m.start(m.encode(IDS))
     ),
     "there must be as many targets as sources, got 1 and 2": lambda m: m(IDS, IDS[:1]),
-    "a memory is what encode gives, got Tensor": lambda m: m.decode(IDS, IDS),
+    "memory must be the output of encode, got Tensor": lambda m: m.decode(IDS, IDS),
     "source must have the shape of its layout, (2, 4), got (2, 5)": lambda m: m(IDS, IDS, Padded.like(IDS[:, :4])),
     "learned positions end at 4, got a sequence of 5 tokens": lambda m: m(IDS, IDS),
 }

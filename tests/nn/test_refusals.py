@@ -48,7 +48,7 @@ BUILT = {
     "hidden must be at least 1, got 0": lambda: FeedForward(8, 0),
     "a window is (left, right), each None or at least 0, got 64": lambda: MultiHeadAttention(8, 2, window=64),
     "a window is (left, right), each None or at least 0, got (2.5, 1)": lambda: window_mask(5, window=(2.5, 1)),
-    "rows are filled up to at least the longest sequence, 5, got 3": lambda: Padded.from_lengths([5], to=3),
+    "rows must be padded to at least the longest sequence, 5, got 3": lambda: Padded.from_lengths([5], to=3),
     "lengths must be plain whole numbers, got 5.0": lambda: Padded.from_lengths([5.0, 3.0]),
     "lengths must be plain whole numbers, got a tensor": lambda: Packed.from_lengths(torch.tensor([3, 2])),
     "sinusoidal positions come in pairs: the width must be even, got 7": lambda: SinusoidalPositions(7),
@@ -78,7 +78,9 @@ CALLED = {
     "q and k must agree in batch and width": lambda: attention(*qkv(q=(2, 4, 5, 7))),
     "k and v in batch, heads and length": lambda: attention(*qkv(v=(2, 4, 7, 8))),
     "query heads must be a multiple of key/value heads": lambda: attention(*qkv(k=(2, 3, 6, 8), v=(2, 3, 6, 8))),
-    "q, k and v must be of one floating-point dtype, got torch.float16": lambda: attention(*qkv(dtype=torch.float16)),
+    "q, k and v must have the same floating-point dtype, got torch.float16": lambda: attention(
+        *qkv(dtype=torch.float16)
+    ),
     "a mask must be boolean, True = may attend, got torch.float32": lambda: attention(*qkv(), mask=torch.zeros(5, 6)),
     "a mask must broadcast to (B, H, T, S) = (2, 4, 5, 6), got (2, 6)": lambda: attention(
         *qkv(), mask=torch.ones(2, 6, dtype=torch.bool)
@@ -93,7 +95,7 @@ CALLED = {
     "x and memory must both be padded or both be packed, got padded queries and packed keys": lambda: MHA(
         X, torch.zeros(10, 8), memory_layout=Packed.from_lengths([5, 5])
     ),
-    "both must be as many, got 2 and 1": lambda: MHA(
+    "there must be as many sequences of queries as of keys, got 2 and 1": lambda: MHA(
         torch.zeros(10, 8),
         torch.zeros(9, 8),
         layout=Packed.from_lengths([5, 5]),
@@ -103,14 +105,14 @@ CALLED = {
         torch.zeros(10, 8), layout=Packed.from_lengths([5, 4])
     ),
     "x must have the shape of its layout, (2, 4), got (2, 5)": lambda: MHA(X, layout=Padded.like(X[:, :4])),
-    "memory_layout goes with a memory, got Padded and no memory": lambda: MHA(X, memory_layout=Padded.like(X)),
+    "memory_layout needs a memory, got Padded and no memory": lambda: MHA(X, memory_layout=Padded.like(X)),
     "q must be (N, heads, width) with N = 9, got (10, 2, 4)": lambda: packed_attention(
         *(torch.zeros(10, 2, 4),) * 3, queries=Packed.from_lengths([5, 4]), keys=Packed.from_lengths([5, 5])
     ),
     "a causal or windowed layer counts from the end of both sequences": lambda: MultiHeadAttention(8, 2, window=(1, 1))(
         X, X, memory_layout=Padded.from_lengths([5, 3])
     ),
-    "got cross-attention with padding there": lambda: MultiHeadAttention(8, 2, causal=True)(
+    "got cross-attention with padding": lambda: MultiHeadAttention(8, 2, causal=True)(
         X, X, layout=Padded.from_lengths([5, 3]), memory_layout=Padded.like(X)
     ),
     "memory must have the shape of its layout, (2, 1), got (2, 5)": lambda: MHA(
@@ -123,17 +125,19 @@ CALLED = {
         keys=Packed.from_lengths([10]),
     ),
     "rotary positions for width 8 cannot turn heads of width 2": lambda: Rotary(8)(torch.zeros(1, 3, 2, 2)),
-    "rotary positions on 2 axes need positions (T, 2) at least, got (2,)": lambda: MultiHeadAttention(
+    "rotary positions on 2 axes need positions of shape (..., T, 2), got (2,)": lambda: MultiHeadAttention(
         8, 2, rotary=Rotary(4, axes=2)
     )(X[:, :2]),
-    "keys and values must be as many": lambda: KeyValueCache().append(torch.zeros(1, 2, 3, 4), torch.zeros(1, 2, 1, 4)),
-    "rows are selected from a padded memory": lambda: MHA.keys_values(
-        torch.zeros(5, 8), Packed.from_lengths([5])
-    ).select(torch.tensor([0])),
+    "there must be as many keys as values": lambda: KeyValueCache().append(
+        torch.zeros(1, 2, 3, 4), torch.zeros(1, 2, 1, 4)
+    ),
+    "selecting rows needs a padded memory": lambda: MHA.keys_values(torch.zeros(5, 8), Packed.from_lengths([5])).select(
+        torch.tensor([0])
+    ),
     "a mask must be boolean, True = may attend, got torch.int64": lambda: MHA(
         X, layout=Padded.from_lengths([5, 3]), mask=torch.ones(5, 5, dtype=torch.int64)
     ),
-    "rotary positions on 2 axes need positions (T, 2) at least, got (5,)": lambda: MultiHeadAttention(
+    "rotary positions on 2 axes need positions of shape (..., T, 2), got (5,)": lambda: MultiHeadAttention(
         8, 2, rotary=Rotary(4, axes=2)
     )(X),
     "the layout of x must be Padded or Packed, got Tensor": lambda: MHA(X, layout=torch.ones(2, 5, dtype=torch.bool)),
@@ -145,7 +149,7 @@ CALLED = {
         X, keep=torch.ones(5, dtype=torch.bool)
     ),
     "got padding in layout, no memory_layout": lambda: MHA(X, X, layout=Padded.from_lengths([5, 3])),
-    "weights are collected in a list, got bool": lambda: EncoderBlock(
+    "weights must be a list to collect them in, got bool": lambda: EncoderBlock(
         MHA, FeedForward(8, 8), lambda: PreNorm(torch.nn.Identity)
     )(X, weights=True),
     "a cache does not remember padding": lambda: MHA(X, layout=Padded.from_lengths([5, 3]), cache=KeyValueCache()),
@@ -153,7 +157,7 @@ CALLED = {
         torch.zeros(10, 8), layout=Packed.from_lengths([5, 5]), mask=torch.ones(5, 5, dtype=torch.bool)
     ),
     "a cache is for self-attention, got one together with a memory": lambda: MHA(X, X, cache=KeyValueCache()),
-    "a cache grows by columns of a padded batch, got a packed layout": lambda: MHA(
+    "a cache needs a padded batch, got a packed layout": lambda: MHA(
         torch.zeros(10, 8), layout=Packed.from_lengths([5, 5]), cache=KeyValueCache()
     ),
     "learned positions end at 4, got a sequence of 5 tokens": lambda: LearnedPositions(4, 8)(X, Padded.like(X)),

@@ -8,6 +8,7 @@ from math import inf, nan
 import pytest
 import torch
 
+from manyheads.inspection.switches import Head
 from manyheads.modelfolder import load_model
 from manyheads.report.charts import Curve, draw_chart, round_ticks, thin
 from manyheads.report.heatmap import Attention, draw_maps, draw_matrix, look
@@ -145,6 +146,16 @@ def test_the_weights_shown_are_those_of_the_model(trained):
     assert content.count('shape-rendering="crispEdges"') == 2 * 2
 
 
+def test_heads_have_the_names_that_the_inspector_gives_them(trained):
+    """layer.head, counted from 0."""
+    page = Page(trained.report.read_text(encoding="utf-8"))
+    heads = [value for name, value in page.attributes if name == "aria-label" and value.startswith("cross ")]
+    assert heads == [str(Head("cross", layer, head)) for layer in (0, 1) for head in (0, 1)]
+    names = [text for text in page.texts if re.fullmatch(r"(layer|head) \d+", text)]
+    assert names == ["head 0", "head 1", "layer 0", "layer 1"]
+    assert "Layers and heads count from 0" in page.text
+
+
 def test_small_maps_have_the_shade_of_every_weight(trained):
     model, vocabulary, _ = load_model(trained.root)
     attention = look(model, vocabulary, "cad", "dac")
@@ -162,6 +173,7 @@ def test_a_large_model_and_a_long_sentence_stay_small():
     drawn = draw_matrix(attention, weights[-1].mean(0)) + draw_maps(attention)
     assert attention.cut
     assert len(drawn) < 1_300_000
+    assert re.findall(r'aria-label="cross (\d\.0)"', drawn) == [f"{layer}.0" for layer in range(2, 8)]
     Page(drawn)
 
 
@@ -220,7 +232,7 @@ def test_a_log_that_nests_without_end_is_passed_over(crafted):
 
 def test_nan_does_not_break_a_curve(crafted):
     content = crafted(*(step(n, loss=value) for n, value in enumerate([3.0, nan, 2.0, inf, -inf, 1.0])))
-    assert "Left out: 3 values" in Page(content).text
+    assert "Left out: 3 non-finite values" in Page(content).text
     paths = re.findall(r'<path class="curve c0" d="([^"]+)"', content)
     assert [path.count("L") for path in paths] == [2]
     assert not re.search(r"\b(nan|inf)\b", content)

@@ -151,8 +151,8 @@ def test_leaving_a_field_asks_and_leaving_it_as_it_was_does_not(shown):
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("Length", "nine", "Length must be a number of pieces, 1 to 4,096, or a share with a point, 0.01 to 100, got 'nine'"),
-        ("Length", "600", "Length must be at most 512 where a model is looked at, got 600."),
+        ("Length", "nine", "Length must be a number of pieces from 1 to 4,096, or a share from 0.01 to 100 with a decimal point, got 'nine'"),
+        ("Length", "600", "Length must be at most 512 in an inspection, got 600."),
         ("Iterations", "65", "Iterations: Input should be less than or equal to 64."),
         ("Iterations", "1.5", "Iterations: Input should be a valid integer"),
     ],
@@ -186,8 +186,8 @@ def test_the_heads_of_another_iteration_are_shown_by_all_views(shown, folders):
     page = tell(shown("mask"), "Iterations", "4")
     show = page.page.get_by_role("button", name="Show its heads")
     assert show.get_attribute("aria-disabled") == "true"  # of the last they are shown
-    page.page.get_by_title("one iteration back").click()
-    page.page.get_by_title("one iteration back").click()
+    page.page.get_by_title("Previous iteration").click()
+    page.page.get_by_title("Previous iteration").click()
     page.ready()
     with page.page.expect_response("**/api/inspect"):
         show.click()

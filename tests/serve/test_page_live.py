@@ -108,12 +108,12 @@ def test_a_long_text_is_read_in_parts(look, address):
     assert parts > 1
     translate(page, LONG)
     assert page.text(".parts span") == f"part 1 of {parts}"
-    page.page.get_by_role("button", name="next part").click()
+    page.page.get_by_role("button", name="Next part").click()
     page.page.wait_for_function(f"() => document.querySelector('.parts').textContent.includes('part 2 of {parts}')")
     answered(page)
     assert page.texts("header bdi")[0] == asked(address, text=LONG, part=2)["source"]["text"]
     assert page.page.url.endswith("&part=2")
-    assert page.page.evaluate("document.activeElement.ariaLabel") == "next part"
+    assert page.page.evaluate("document.activeElement.ariaLabel") == "Next part"
 
 
 def test_a_refusal_is_one_sentence_and_what_was_there_stays(look):
@@ -182,7 +182,7 @@ def test_another_candidate_goes_on_from_there_and_back(look, address):
     assert page.texts(".compared ins")[0] == "small"
     assert page.said.startswith("step 2 of")
     assert "now" in page.page.evaluate("document.activeElement.className")
-    page.page.get_by_role("button", name="Back to the former translation").click()
+    page.page.get_by_role("button", name="Back to the previous translation").click()
     page.page.wait_for_selector(".compared", state="hidden")
     assert translation(answered(page)) == before
 
@@ -237,7 +237,7 @@ def test_another_hypothesis_of_the_beam_is_shown_by_all_views_and_back(look, add
     assert page.page.locator(".steps .word").count() == 4
     page.page.get_by_role("tab", name="Beam tree").click()
     page.ready()
-    page.page.get_by_role("button", name="Back to the former").click()
+    page.page.get_by_role("button", name="Back to the previous translation").click()
     page.page.wait_for_function("() => !document.querySelector('header').textContent.includes('given')")
     answered(page)
     assert translation(page) == first
@@ -294,13 +294,13 @@ def test_layers_and_kinds_are_switched_by_their_labels(look, address):
     page.page.get_by_role("button", name="cross layer 2", exact=True).click()
     page.page.wait_for_function("() => document.querySelector('header').textContent.includes('4 heads')")
     assert page.page.locator(".switch.off").count() == 4
-    page.page.get_by_role("button", name="all of cross").click()
+    page.page.get_by_role("button", name="all cross heads").click()
     page.page.wait_for_function("() => document.querySelector('header').textContent.includes('16 heads')")
     answered(page)
     every = [{"kind": "cross", "layer": layer, "head": head} for layer in range(4) for head in range(4)]
     assert translation(page) == asked(address, text=TEXT, off=every)["translation"]
     assert page.page.locator(".outcome ins").count() > 0
-    page.page.get_by_role("button", name="all of cross").click()
+    page.page.get_by_role("button", name="all cross heads").click()
     page.page.wait_for_function("() => !document.querySelector('header').textContent.includes('heads')")
     assert page.page.locator(".switch.off").count() == 0
 
@@ -356,14 +356,14 @@ def test_an_answer_that_is_kept_is_compared_with_the_next(look):
     page = look(f"text={urllib.parse.quote(TEXT)}&v=compare")
     answered(page)
     assert page.page.locator(".who-is").count() == 0
-    page.page.get_by_role("button", name="Keep this one").click()
-    assert "Now ask something else" in page.text(".compare .lead")
+    page.page.get_by_role("button", name="Keep this result").click()
+    assert "This result is kept" in page.text(".compare .lead")
     translate(page, "Ein großer Hund schläft unter dem Tisch.")
     page.page.wait_for_selector(".apart .switch")
     assert TEXT in page.text(".who-is[aria-label=A]")
     assert "großer" in page.text(".who-is[aria-label=B]")
     assert len(page.table()) > 10
-    page.page.get_by_role("button", name="Let go").click()
+    page.page.get_by_role("button", name="Discard kept result").click()
     assert page.page.locator(".who-is:visible").count() == 0
 
 

@@ -134,16 +134,16 @@ def test_every_attribution_is_answered(addresses, found, writes, method):
 @pytest.mark.parametrize(
     ("writes", "question", "said"),
     [
-        ("mask", {"prefix": "A"}, "a model that writes all at once takes no prefix, got 'A': nothing stands before anything else"),
-        ("graph", {"target": ""}, "a model that writes all at once takes no target, got '': what it writes is not given to it"),
-        ("end", {"ids": [5, 2]}, "a model that writes all at once takes no ids, got [5, 2]: what it writes is not given to it"),
+        ("mask", {"prefix": "A"}, "a model that writes all at once takes no prefix, got 'A': it does not write from left to right"),
+        ("graph", {"target": ""}, "a model that writes all at once takes no target, got '': it cannot be made to write a given text"),
+        ("end", {"ids": [5, 2]}, "a model that writes all at once takes no ids, got [5, 2]: it cannot be made to write a given text"),
         ("mask", {"beam": 4}, "beam is for models that write token by token, got 4 for one that writes all at once"),
-        ("end", {"length": "6"}, "length cannot be wished for where a translation goes up to its end, got 6"),
-        ("end", {"length": "0.5"}, "stretch cannot be wished for where a translation goes up to its end, got 0.5"),
-        ("graph", {"iterations": 2}, "iterations cannot be chosen where a graph is read, once, got 2"),
-        ("graph", {"iteration": 2}, "what was taken was written in 1 iterations, counted from 1, got 2"),
-        ("mask", {"iterations": 3, "iteration": 4}, "what was taken was written in 3 iterations, counted from 1, got 4"),
-        ("mask", {"length": "513"}, "length must be at most 512 where a model is looked at, got 513"),
+        ("end", {"length": "6"}, "length cannot be set for a model that writes up to an end, got 6"),
+        ("end", {"length": "0.5"}, "stretch cannot be set for a model that writes up to an end, got 0.5"),
+        ("graph", {"iterations": 2}, "iterations cannot be set for a graph, which is read once, got 2"),
+        ("graph", {"iteration": 2}, "iteration must be from 1 to 1 for this text, got 2"),
+        ("mask", {"iterations": 3, "iteration": 4}, "iteration must be from 1 to 3 for this text, got 4"),
+        ("mask", {"length": "513"}, "length must be at most 512 in an inspection, got 513"),
     ],
 )  # fmt: skip
 def test_what_means_nothing_to_a_model_is_refused_in_words(addresses, writes, question, said):
@@ -165,13 +165,13 @@ def test_a_number_that_is_none_is_refused_by_its_name(addresses, name, number):
 def test_a_length_that_is_none_is_refused_by_its_name(addresses, length):
     status, told = asked(addresses["mask"], text=TEXT, length=length)
     assert status == 400
-    assert told["error"].startswith(("length must be a number of pieces, 1 to 4,096, or a share", "length: "))
+    assert told["error"].startswith(("length must be a number of pieces from 1 to 4,096, or a share", "length: "))
 
 
 def test_a_share_that_is_too_much_is_refused(addresses):
     status, told = asked(addresses["mask"], text=TEXT, length="100.0")
     assert status == 400
-    assert told["error"].startswith("this model is looked at with texts of up to 512 pieces, got one of ")
+    assert told["error"].startswith("this model can be inspected with texts of up to 512 pieces, got one of ")
 
 
 NAMES = st.sampled_from(["text", "target", "prefix", "off", "part", "beam", "iterations", "iteration", "length", "instead", "against"])  # fmt: skip

@@ -365,13 +365,13 @@ def test_of_pairs_that_are_too_long_for_a_graph_the_beginning_is_scored():
     ("writes", "options", "why"),
     [
         ("mask", {"beam": 4}, "token by token"),
-        ("mask", {"length_penalty": 2.0}, "for graphs"),
-        ("end", {"length": 4}, "up to its end"),
-        ("graph", {"iterations": 1}, "read, once"),
+        ("mask", {"length_penalty": 2.0}, "only to graphs"),
+        ("end", {"length": 4}, "up to an end"),
+        ("graph", {"iterations": 1}, "read once"),
         ("graph", {"lengths": 2}, "a judge chooses among"),
         ("mask", {"iterations": "4"}, "iterations must be"),
         ("mask", {"length": 100_000}, "length must be between"),
-        ("mask", {"bream": 4}, "no option of a search"),
+        ("mask", {"bream": 4}, "not an option of a search"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(writes, options, why):

@@ -227,11 +227,11 @@ def test_a_share_of_the_twin_is_cut():
     [
         (
             {"train.simcut": 3.0, "train.rdrop": 5.0},
-            "in [train], a model learns with SimCut or with R-Drop, got simcut = 3.0 and rdrop = 5.0 (rdrop = 0 is without)",
+            "in [train], a model learns with SimCut or with R-Drop, got simcut = 3.0 and rdrop = 5.0 (rdrop = 0 turns R-Drop off)",
         ),
         (
             {"train.rdrop": 5.0, "model.dropout": 0.0},
-            "R-Drop compares two dropouts, got train.rdrop = 5.0 and no dropout in [model] (rdrop = 0 is without)",
+            "R-Drop compares two dropouts, got train.rdrop = 5.0 and no dropout in [model] (rdrop = 0 turns R-Drop off)",
         ),
         ({"train.cut": 1.0}, "train.cut must be between 0 and 0.99, got 1.0"),
     ],

@@ -105,7 +105,9 @@ def test_scores_are_those_of_the_library(tmp_path, capsys):
     assert found["perplexity"] == pytest.approx(math.exp(total / found["tokens"]), rel=1e-5)
     assert status("evaluate", str(tmp_path / "ours"), "--data", str(tmp_path / "short.txt"), "--beam", "7") == 2
     assert "a language model is scored on texts as they are, got beam 7" in capsys.readouterr().err
-    with pytest.raises(OptionError, match=r"was trained here, or is an encoder, got .*, which was imported"):
+    with pytest.raises(
+        OptionError, match=r"must be an encoder or a model trained by Manyheads, got .*, which was imported"
+    ):
         train(train=str(tmp_path / "short.txt"), base=tmp_path / "ours", out=tmp_path / "more", quiet=True)
 
 
@@ -149,6 +151,6 @@ def test_what_makes_no_sense_is_refused(tmp_path):
         load_recipe("lm/tiny", {"model.decoder_layers": 3})
     (tmp_path / "pairs.tsv").write_text("a\tb\n")
     with pytest.raises(
-        OptionError, match=r"takes files with a text a line, got .*pairs.tsv, by its name a file of pairs"
+        OptionError, match=r"takes files with one text per line, got .*pairs.tsv, a file of pairs by its name"
     ):
         train("lm/tiny", train=tmp_path / "pairs.tsv", out=tmp_path / "run", quiet=True)

@@ -396,7 +396,7 @@ def test_what_makes_no_sense_is_refused(trained, tmp_path, capsys):
         assert status(*words) == 2
         said = capsys.readouterr().err
         assert "its task is 'mask'" in said
-        assert "`manyheads embed` and `evaluate` are what it is for" in said
+        assert "use it with `manyheads embed`, `evaluate` or `train --from`" in said
     assert status("evaluate", str(trained.folder), "--data", str(tmp_path / "texts.txt"), "--beam", "7") == 2
     assert "is scored on texts as they are, got beam 7" in capsys.readouterr().err
 

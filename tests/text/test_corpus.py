@@ -62,7 +62,7 @@ def test_a_separator_of_another_kind_shifts_nothing(write, separator):
 )  # fmt: skip
 def test_files_of_unequal_length_are_refused_with_both_counts(write, de, en, counts):
     error = refusal(write(de=de, en=en))
-    assert error.message == f"source and target must have as many lines, got {counts}"
+    assert error.message == f"source and target must have the same number of lines, got {counts}"
     assert "find it before you cut" in error.hint
 
 
@@ -81,7 +81,9 @@ def test_all_faults_at_once_and_five_of_them_by_name(write):
     assert [line.rpartition("line ")[2] for line in listed[1:5]] == [f"{n}: 3 columns" for n in (3, 4, 5, 6)]
     assert listed[5:] == ["  - and 2 more"]
     assert "source-file target-file" in error.hint
-    assert refusal(write(tsv="a\tb\tc\n")).hint == "the first two columns alone: cut -f 1,2 tsv > two-columns.tsv"
+    assert (
+        refusal(write(tsv="a\tb\tc\n")).hint == "to keep only the first two columns: cut -f 1,2 tsv > two-columns.tsv"
+    )
 
 
 def test_faults_of_both_files_and_of_their_lengths(write):
@@ -173,7 +175,7 @@ def test_a_file_that_is_called_so_has_no_weight(write):
             ["a", "b.tsv"],
             "--train takes files of pairs, and source files each followed by its target file, got a alone",
         ),
-        (["a:2", "b"], "a weight stands behind the target file, got it behind a"),
+        (["a:2", "b"], "a weight must come after the target file, got it after a"),
         (["a.tsv:0"], "the weight of a file must be above 0 and at most 1,000, got 'a.tsv:0'"),
         (["a.tsv:1001"], "the weight of a file must be above 0 and at most 1,000, got 'a.tsv:1001'"),
     ],

@@ -226,7 +226,7 @@ def test_the_header_tells_the_source_if_there_are_two_languages(here):
     for declared in ("*all*", "it"):
         error = refusal("f.tmx", tmx(body, declared))
         assert error.message == (
-            "a TMX file without named languages must have two, and a srclang that is one of them, "
+            "a TMX file whose languages are not named must have exactly two, one of them its srclang, "
             "got f.tmx: 'de' (2), 'fr' (3)"
         )
         assert "data.source" in error.hint
@@ -287,10 +287,10 @@ def test_a_tmx_file_says_its_encoding(here, encoding, packing):
         (tmx("<tu><tuv>"), "must be well-formed XML, got f.tmx, line 4: mismatched tag"),
         ("<tmx/><tmx/>", "must be well-formed XML, got f.tmx, line 1: junk after document element"),
         ("", "must be well-formed XML, got f.tmx, line 1: no element found"),
-        ("<html/>", "must begin with <tmx>, got f.tmx, line 1: <html>"),
+        ("<html/>", "must start with <tmx>, got f.tmx, line 1: <html>"),
         ('<!DOCTYPE tmx [<!ENTITY a "aaaa">]><tmx/>', "must declare no entities, got f.tmx, line 1: 'a'"),
         ('<!DOCTYPE tmx [<!ENTITY a SYSTEM "/etc/passwd">]><tmx/>', "must declare no entities"),
-        ('<!DOCTYPE tmx SYSTEM "t.dtd"><tmx><body><tu>&nbsp;</tu></body></tmx>', "no entities but those of XML, got f.tmx, line 1: &nbsp;"),
+        ('<!DOCTYPE tmx SYSTEM "t.dtd"><tmx><body><tu>&nbsp;</tu></body></tmx>', "must only use the entities of XML, got f.tmx, line 1: &nbsp;"),
         ("<tmx>&nbsp;</tmx>", "must be well-formed XML, got f.tmx, line 1: undefined entity"),
         ("<tmx>" + "<a>" * 200, "must have elements at most 100 deep"),
         ('<tmx a="' + "x" * 5_000_000 + '"/>', "must have tags of at most 4,194,304 bytes"),
@@ -436,7 +436,7 @@ def test_bad_lines_are_skipped_or_replaced_and_counted(here):
     assert found == [(1, ("a", "x")), (5, ("g", "y"))]
     assert counts.sentences() == [
         "1 not UTF-8, left out (the first: f.tsv, line 2)",
-        "2 no pair of texts, left out (the first: f.tsv, line 3)",
+        "2 not a pair of texts, left out (the first: f.tsv, line 3)",
     ]
     found, counts = read("f.tsv", ReadOptions(bad_lines="replace"))
     assert found == [(1, ("a", "x")), (2, ("b", "\ufffd")), (5, ("g", "y"))]
@@ -452,7 +452,7 @@ def test_bad_lines_of_two_files_and_what_skipping_cannot_mend(here):
     rows = list(read_every_pair(Corpus(("de", "en"), reading=ReadOptions(bad_lines="replace")), counts))
     assert rows == [(1, ("\ufffda", "x")), (2, ("b", "\ufffdy")), (3, ("c", "z"))]
     write("en", b"x\n")
-    with pytest.raises(InputError, match="as many lines, got 3 in de and 1 in en"):
+    with pytest.raises(InputError, match="the same number of lines, got 3 in de and 1 in en"):
         list(read_every_pair(Corpus(("de", "en"), reading=ReadOptions(bad_lines="skip")), counts))
 
 
@@ -476,7 +476,7 @@ def test_utf16_has_nothing_that_could_be_replaced(here, encoding):
 
 def test_the_recipe_says_how_files_are_read():
     assert DataConfig(source="de", target="en", bad_lines="skip").reading == ReadOptions("de", "en", "skip")
-    with pytest.raises(ValueError, match="both sides are named, differently, or none is"):
+    with pytest.raises(ValueError, match="both sides are named, and differently, or neither is"):
         DataConfig(source="de")
     with pytest.raises(ValueError, match="did you mean 'skip'"):
         DataConfig(bad_lines="skipp")

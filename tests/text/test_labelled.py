@@ -88,9 +88,7 @@ def test_no_label_is_held_out_with_all_its_texts(tmp_path_factory, lines):
     with Spool(folder / "spool", counts, check_paths(folder / "a.tsv", "--train", LABELLED)) as spool:
         last = {max((zlib.crc32(text.encode()), text) for text, one in whole if one == label)[1] for _, label in whole}
         if {text for text, _ in whole} == last:
-            with pytest.raises(
-                InputError, match=f"must be left to learn from .*, got {len(whole)} texts, none of them"
-            ):
+            with pytest.raises(InputError, match=f"must remain for training .*, got {len(whole)} texts, none of them"):
                 spool.hold_out()
             return
         held_out = spool.hold_out()
@@ -117,7 +115,7 @@ def test_labels_of_any_characters_come_back_from_their_ids_and_from_a_file(names
     for n, name in enumerate(sorted(names)):
         assert again.target.encode([name]) == [[FIRST + n]]
         assert again.target.decode([FIRST + n]) == name
-    with pytest.raises(InputError, match=r"must be one of the .* that are learnt"):
+    with pytest.raises(InputError, match=r"must be one of the .* learnt labels"):
         again.labels.number("".join(names) + "x")
 
 

@@ -81,17 +81,17 @@ def test_a_packed_file_that_is_cut_anywhere_is_refused(write, pack):
     for length in (4, 5, 9, 30, len(whole) // 2, len(whole) - 1):
         with pytest.raises(InputError) as error:
             list(read_lines(write(whole[:length], "cut")))
-        assert "a compressed file must be whole, got " in error.value.message
+        assert "a compressed file must be complete, got " in error.value.message
         assert "/cut: " in error.value.message
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd])
 def test_and_one_with_something_behind_it_or_a_flipped_bit(write, pack):
     whole = bytearray(pack(b"text\n" * 1000))
-    with pytest.raises(InputError, match="must be whole"):
+    with pytest.raises(InputError, match="must be complete"):
         list(read_lines(write(bytes(whole) + b"garbage!")))
     whole[-1] ^= 1
-    with pytest.raises(InputError, match="must be whole"):
+    with pytest.raises(InputError, match="must be complete"):
         list(read_lines(write(bytes(whole))))
 
 

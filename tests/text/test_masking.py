@@ -141,8 +141,8 @@ def test_the_mask_is_that_of_imported_pieces_or_one_more_than_there_are():
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (lambda stored: stored["added_tokens"].pop(4), r"has a special piece \[MASK\]"),
-        (lambda stored: stored["added_tokens"].pop(0), r"the piece 0 .* is a special one, got '\[PAD\]'"),
+        (lambda stored: stored["added_tokens"].pop(4), r"must have a special piece \[MASK\]"),
+        (lambda stored: stored["added_tokens"].pop(0), r"piece 0 .* must be special, got '\[PAD\]'"),
     ],
 )
 def test_a_tokenizer_that_cannot_be_masked_is_refused(change, complaint):

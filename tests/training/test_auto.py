@@ -53,7 +53,7 @@ def test_pairs_of_every_format_are_counted(tmp_path, monkeypatch):
 
 
 def test_standard_input_cannot_be_counted():
-    with pytest.raises(OptionError, match="standard input, which can be read once"):
+    with pytest.raises(OptionError, match="standard input, which can be read only once"):
         auto.count_pairs(check_paths("-", "--train"))
 
 
@@ -64,7 +64,7 @@ def test_the_command_says_which_it_is(tmp_path):
         "--set", "train.steps=2", "--set", "model.width=32", "--set", "model.feedforward=32",
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "recipe: tiny, for some 120 pairs" in done.stderr
+    assert "recipe: tiny, for about 120 pairs" in done.stderr
     again = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=True)
     assert "nothing to do" in again.stderr
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["step"] == 2

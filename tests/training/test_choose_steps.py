@@ -40,7 +40,7 @@ def raises(error):
 def test_without_a_compiler_training_goes_on_padded(train, tmp_path, capsys):
     done = train(raises(RuntimeError("Failed to find C compiler.\nPlease specify via CC")))
     said = capsys.readouterr().err
-    assert "could not compile, going on without: RuntimeError: Failed to find C compiler." in said
+    assert "could not compile, continuing without: RuntimeError: Failed to find C compiler." in said
     assert done.steps == 6
     newest = sorted((tmp_path / "run" / "checkpoints").iterdir())[-1]
     assert json.loads((newest / "state.json").read_text())["packed"] == 0
@@ -59,7 +59,9 @@ def test_without_memory_to_record_training_goes_on_and_splits_batches(train, tmp
     monkeypatch.setattr(Task, "fused_loss", lambda self: self.loss)
     assert train(raises(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB."))).steps == 6
     said = capsys.readouterr().err
-    assert "could not compile, going on without: OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB." in said
+    assert (
+        "could not compile, continuing without: OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB." in said
+    )
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["split"] > 0
 
 

@@ -49,4 +49,4 @@ def test_a_full_disk_ends_the_run_with_1_and_the_last_save_intact(tmp_path):
     assert "Traceback" not in result.stderr
     assert "whole True model True" in result.stdout
     assert "resumed 0" in result.stdout
-    assert "going on from step" in result.stderr
+    assert "resuming from step" in result.stderr

@@ -73,7 +73,7 @@ def test_a_finished_model_is_not_begun_anew(data, tmp_path, damage):
     run = train("tiny", **data, out=tmp_path / "run", changes={**TINY, **FEW}).folder
     before = model_of(run)
     damage(run / "checkpoints")
-    with pytest.raises(InputError, match=r"goes on from its last checkpoint, got .*run without one that is whole"):
+    with pytest.raises(InputError, match=r"continues from its last checkpoint, got .*run without a complete one"):
         train(**data, out=run, changes={"train.steps": 9}, resume=True)
     assert model_of(run) == before
     assert train(**data, out=run, resume=True).steps == 6  # it is finished all the same
@@ -86,7 +86,7 @@ def test_a_run_with_damaged_checkpoints_alone_is_not_begun_anew(data, tmp_path):
     manifest["files"].pop("summary.json", None)
     (run / "manifest.json").write_text(json.dumps(manifest))
     spoil_all(run / "checkpoints")
-    with pytest.raises(InputError, match="goes on from a checkpoint that is whole, got none"):
+    with pytest.raises(InputError, match="resumes from a complete checkpoint, got none"):
         train(**data, out=run, resume=True)
 
 
@@ -150,7 +150,7 @@ def test_who_is_refused_removes_no_folder_of_somebody_else_s(data, tmp_path):
 def test_who_is_refused_has_changed_nothing_of_a_run(data, tmp_path, fewer):
     run = train("tiny", **data, out=tmp_path / "run", changes={**TINY, **FEW, "train.steps": 30}).folder
     before = {name: (run / name).read_bytes() for name in ("summary.json", "recipe.toml", "model.safetensors")}
-    with pytest.raises(OptionError, match=r"a step that it has not reached, got \d+ steps .* that is at step 30"):
+    with pytest.raises(OptionError, match=r"must not end before the step it has reached, got \d+ steps .* at step 30"):
         train(**data, out=run, changes=fewer, resume=True)
     assert {name: (run / name).read_bytes() for name in before} == before
     assert train(**data, out=run, resume=True).steps == 30
@@ -167,8 +167,8 @@ def test_what_is_changed_by_who_goes_on_is_told(data, tmp_path, capsys):
         resume=True,
     )
     said = capsys.readouterr().err
-    assert "train.steps: 6 then, 9 now" in said
-    assert "decode.beam: 2 then, 3 now" in said
+    assert "train.steps: was 6, now 9" in said
+    assert "decode.beam: was 2, now 3" in said
     assert "description" not in said
 
 
@@ -177,6 +177,6 @@ def test_what_a_finished_run_does_not_take_is_told(data, tmp_path, capsys):
     before = (run / "recipe.toml").read_bytes()
     train(**{**data, "quiet": False}, out=run, changes={"decode.beam": 3}, resume=True)
     said = capsys.readouterr().err
-    assert "decode.beam: 2 then, 3 now: not taken" in said
+    assert "decode.beam: was 2, now 3 (ignored)" in said
     assert "nothing to do" in said
     assert (run / "recipe.toml").read_bytes() == before

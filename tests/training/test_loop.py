@@ -283,7 +283,7 @@ def test_a_warm_up_is_a_tenth_of_the_run_at_most():
 
 def test_a_loss_that_stays_far_above_its_beginning_ends_the_run(tmp_path):
     task = Script(blow_up_at=20)
-    with pytest.raises(TrainingError, match=r"diverged: at step 50 the loss is .*, it began at"):
+    with pytest.raises(TrainingError, match=r"diverged: at step 50 the loss is .*, it started at"):
         run_loop(tmp_path, task, steps=200, validate_every=10, clip=1.0)
     assert saved(tmp_path)[0] == 40
 

@@ -55,7 +55,7 @@ def test_a_packed_run_goes_on_with_packs_on_a_cpu(tmp_path, data, monkeypatch):
 
 
 def test_packs_that_are_asked_for_where_there_are_none_are_refused(tmp_path, data):
-    with pytest.raises(OptionError, match=r"train.fast = 'on' is for one GPU in bf16.*got cpu"):
+    with pytest.raises(OptionError, match=r"train.fast = 'on' needs one GPU in bf16.*got cpu"):
         manyheads.train(
             "tiny", train=data[0], dev=data[1], out=tmp_path / "run", device="cpu", quiet=True,
             changes={**TINY, "train.fast": "on"},

@@ -108,7 +108,7 @@ def test_a_killed_process_is_restarted_by_torchrun_and_the_bytes_are_the_same(tm
         time.sleep(1)
     status, _, said = finish(process)
     assert status == 0, said
-    assert said.count("going on from step") == 2
+    assert said.count("resuming from step") == 2
     assert sha256(out) == sha256(whole[0])
 
 

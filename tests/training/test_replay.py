@@ -154,7 +154,7 @@ def test_a_replay_that_cannot_be_kept_is_said_once_and_costs_nothing(tmp_path, w
     train(data, tmp_path / "run")
     said = capsys.readouterr().err
     assert said.count("/replay cannot be written (") == 1, said
-    assert "training goes on without it" in said
+    assert "training continues without it" in said
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
     assert not (tmp_path / "run" / "inspect.html").exists()
 

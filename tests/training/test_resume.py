@@ -88,7 +88,7 @@ def test_killed_at_random_and_resumed_it_ends_with_the_same_bytes(tmp_path, data
         process.wait()
     code, said = finish(data, killed, "--resume", **averaging)
     assert code == 0, said
-    assert "going on from step" in said
+    assert "resuming from step" in said
     assert sha256(killed) == sha256(whole)
     assert replay(killed) == replay(whole)
 
@@ -104,7 +104,7 @@ def test_killed_long_before_it_is_saved_in_turn_it_has_lost_no_more_than_its_min
     process.wait()
     code, said = finish(data, killed, "--resume", **rare)
     assert code == 0, said
-    assert "going on from step" in said
+    assert "resuming from step" in said
     assert sha256(killed) == sha256(whole)
 
 
@@ -153,5 +153,5 @@ def test_two_runs_do_not_share_a_folder(tmp_path, data):
     reached = step_of(out)
     code, said = finish(data, out, "--resume", **{"train.steps": 1})
     assert code == 2
-    assert "a step that it has not reached" in said
+    assert "must not end before the step it has reached" in said
     assert finish(data, out, "--resume", **{"train.steps": reached + 9})[0] == 0  # the lock died with its owner

@@ -75,7 +75,7 @@ def test_each_time_is_said_in_one_sentence(train, full, capsys):
     full(6, 9)
     train()
     said = [line for line in capsys.readouterr().err.splitlines() if "could not be saved" in line]
-    assert all(re.fullmatch(rf"step [69]: \S+ {SAID}; training goes on", line) for line in said), said
+    assert all(re.fullmatch(rf"step [69]: \S+ {SAID}; training continues", line) for line in said), said
     assert any("checkpoints/step-6 " in line for line in said)
 
 
@@ -92,7 +92,7 @@ def test_the_model_that_counts_as_best_is_the_one_that_is_there(tmp_path, train,
 
 def test_a_run_without_any_room_ends_with_an_error(train, full):
     full(1, 99)
-    with pytest.raises(SaveError, match=r"must have room for its model at last, got none in .* in 12 steps"):
+    with pytest.raises(SaveError, match=r"must save its model at least once, got none in .* in 12 steps"):
         train()
 
 
@@ -140,7 +140,7 @@ def test_a_limit_on_files(tmp_path, train):
     limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (size + 20_000, size + 20_000))
     done = subprocess.run(command(tmp_path, tmp_path / "run"), preexec_fn=limit, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert len(re.findall(rf"(?m)^step \d+: \S+/step-\d+ {SAID}; training goes on$", done.stderr)) == 4, done.stderr
+    assert len(re.findall(rf"(?m)^step \d+: \S+/step-\d+ {SAID}; training continues$", done.stderr)) == 4, done.stderr
     assert "File too large: " in done.stderr
     assert is_whole(tmp_path / "run")
     assert list((tmp_path / "run" / "checkpoints").iterdir()) == []
@@ -165,4 +165,4 @@ cat {disk}/run/summary.json; find {disk} -name '*.writing'; ls {disk}/run/checkp
     assert "step-5" in done.stdout
     assert "step-20" not in done.stdout
     assert '"unsaved": 0' not in done.stdout
-    assert done.stderr.count("; training goes on") >= 1
+    assert done.stderr.count("; training continues") >= 1

@@ -251,7 +251,7 @@ def test_what_is_packed_and_what_is_not_one_shape_is_not_shaped(tmp_path, data, 
 
 
 def test_fast_is_refused_where_nothing_can_be_recorded(tmp_path, data):
-    with pytest.raises(OptionError, match="for one GPU in bf16"):
+    with pytest.raises(OptionError, match="needs one GPU in bf16"):
         train(data, tmp_path / "run", **{"train.fast": "on"})
 
 

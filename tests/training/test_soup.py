@@ -138,20 +138,20 @@ def test_a_greedy_soup_leaves_out_what_makes_it_worse(tmp_path, capsys):
 
 
 REFUSED = {
-    "one model": (["run"], "a mean is that of at least two models, got 1"),
-    "no model": ([], "a mean is that of at least two models, got 0"),
-    "one checkpoint": (["run", "--checkpoints", "1"], "takes at least 2 checkpoints of one run, got 1 of 1 runs"),
-    "two runs": (["run", "raw", "--checkpoints", "2"], "takes at least 2 checkpoints of one run, got 2 of 2 runs"),
+    "one model": (["run"], "a mean needs at least two models, got 1"),
+    "no model": ([], "a mean needs at least two models, got 0"),
+    "one checkpoint": (["run", "--checkpoints", "1"], "needs at least 2 checkpoints of one run, got 1 of 1 runs"),
+    "two runs": (["run", "raw", "--checkpoints", "2"], "needs at least 2 checkpoints of one run, got 2 of 2 runs"),
     "few checkpoints": (["run", "--checkpoints", "9"], "got 3 of 9 in run/checkpoints"),
     "no checkpoints": (["de-en", "--checkpoints", "2"], "got 0 of 2 in"),
     "other heads": (["run", "heads"], "models must be built alike, got model.heads = 2 in run and 4 in heads"),
-    "other words": (["run", "words"], "models must have one vocabulary, got others in run and words"),
+    "other words": (["run", "words"], "models must share one vocabulary, got different ones in run and words"),
     "no folder": (["run", "nowhere"], "got 'nowhere': there is no such folder"),
-    "one weight": (["run", "raw", "--weights", "2"], "--weights takes a number for each model, got 1 for 2"),
-    "nothing": (["run", "raw", "--weights", "0", "1"], "--weights takes numbers above 0, got 0.0"),
-    "no number": (["run", "raw", "--weights", "nan", "1"], "--weights takes numbers above 0, got nan"),
-    "blind": (["run", "raw", "--greedy"], "--greedy goes with --data, got --greedy alone"),
-    "why": (["run", "raw", "--data", "train.tsv"], "--greedy goes with --data, got --data alone"),
+    "one weight": (["run", "raw", "--weights", "2"], "--weights must be one number per model, got 1 for 2"),
+    "nothing": (["run", "raw", "--weights", "0", "1"], "--weights must be numbers above 0, got 0.0"),
+    "no number": (["run", "raw", "--weights", "nan", "1"], "--weights must be numbers above 0, got nan"),
+    "blind": (["run", "raw", "--greedy"], "--greedy and --data must be given together, got --greedy alone"),
+    "why": (["run", "raw", "--data", "train.tsv"], "--greedy and --data must be given together, got --data alone"),
     "both": (["run", "raw", "--greedy", "--data", "train.tsv", "--weights", "1", "1"], "got --weights too"),
 }
 
@@ -167,7 +167,7 @@ def test_what_has_no_mean_is_refused(tmp_path, capsys, case):
 def test_nothing_is_written_over(folder, capsys):
     before = (folder / "raw" / "model.safetensors").read_bytes()
     assert status("average", "raw", "run", "run") == 2
-    assert "a model is saved to a new folder, got raw: it is there already" in capsys.readouterr().err
+    assert "a model must be saved to a new folder, got raw: it already exists" in capsys.readouterr().err
     assert (folder / "raw" / "model.safetensors").read_bytes() == before
 
 

@@ -125,9 +125,9 @@ def test_other_teachers_are_noticed_and_moved_ones_are_not_others(data, teachers
         train(**more, teachers=teachers)
     with pytest.raises(InputError, match="other teachers than at step 30: 0 instead of 1"):
         train(**{**more, "changes": {"train.steps": 40, "train.teachers": []}})
-    with pytest.raises(OptionError, match="a teacher is another model than its student"):
+    with pytest.raises(OptionError, match="a teacher must be another model than its student"):
         train(**more, teachers=out)
-    with pytest.raises(InputError, match="number 1 has other weights, or computes something else with them"):
+    with pytest.raises(InputError, match="number 1 has other weights or another configuration"):
         train(**more, teachers=with_other_heads(teachers[0], tmp_path / "heads"))
     assert {name: (out / name).read_bytes() for name in before} == before  # what is refused leaves all as it was
     assert train(**more, teachers=teachers[:1]).steps == 40  # the same, elsewhere
@@ -182,21 +182,21 @@ def test_what_does_not_go_together_is_refused_before_anything_is_made(data, teac
         (
             {"teachers": teachers},
             {"data.vocabulary": 500},
-            "has the vocabulary of its teachers, with data.vocabulary = 300, got --set data.vocabulary=500",
+            "must have the vocabulary of its teachers, with data.vocabulary = 300, got --set data.vocabulary=500",
         ),
         (
             {"teachers": teachers},
             {"data.tokenizer": "bpe"},
             "with data.tokenizer = 'characters', got --set data.tokenizer=bpe",
         ),
-        ({"teachers": teachers}, {"train.teachers": ["x"]}, "teachers are named once, got --teacher"),
-        ({"teachers": [teachers[0]] * 2}, {}, "each teacher is asked once"),
-        ({"teachers": [""]}, {}, "teachers are named, got one without a name"),
-        ({"teachers": teachers}, {"train.taught": 0.0}, "teachers have a share in what is learnt"),
+        ({"teachers": teachers}, {"train.teachers": ["x"]}, "teachers must be named in one place, got --teacher"),
+        ({"teachers": [teachers[0]] * 2}, {}, "each teacher must be named once"),
+        ({"teachers": [""]}, {}, "a teacher must have a name, got one without"),
+        ({"teachers": teachers}, {"train.taught": 0.0}, "teachers need a share of the loss"),
         ({}, {"train.taught": 0.7}, "taught is the share of teachers, got taught = 0.7 and no teachers"),
         ({"teachers": [damaged]}, {}, "train.teachers: .*damaged"),
         ({"teachers": [empty]}, {}, "train.teachers: a model folder must have a model.safetensors, got .*empty"),
-        ({"teachers": [two_sided]}, {}, "model.tie = 'all' is for one vocabulary on both sides"),
+        ({"teachers": [two_sided]}, {}, "model.tie = 'all' needs one vocabulary for both sides"),
         ({"teachers": [few]}, {}, "the teacher .*few: learned positions must reach"),
         ({"teachers": "nowhere"}, {}, "train.teachers: a model must be a run folder .*, got 'nowhere'"),
         ({"teachers": teachers}, {"train.taught": 1.5}, "train.taught must be between 0 and 1"),
@@ -206,10 +206,13 @@ def test_what_does_not_go_together_is_refused_before_anything_is_made(data, teac
         with pytest.raises((OptionError, InputError), match=complaint):
             train(recipe, **data, **given, out=out, changes=changes)
         assert not out.exists()
-    with pytest.raises(OptionError, match=r"teachers of its own task, 'generate', got .*, for 'translate'"):
+    with pytest.raises(
+        OptionError, match=r"teachers must be for the student's task, 'generate', got .*, for 'translate'"
+    ):
         train("lm/tiny", **data, teachers=teachers, out=out)
     with pytest.raises(
-        OptionError, match=r"learns from what a teacher has written \(manyheads data distill\), got train.teachers"
+        OptionError,
+        match=r"must be distilled from translations that a teacher has written \(manyheads data distill\), got train.teachers",
     ):
         train("parallel/mask", **data, teachers=teachers, out=out)
 
@@ -257,10 +260,10 @@ def test_at_the_command_line(data, teachers, tmp_path, capsys):
     command = ["train", "tiny", "--train", data["train"], "--dev", data["dev"], "--device", "cpu", *sets]
     assert status(*command, "--teacher", *map(str, teachers), "--out", str(tmp_path / "student")) == 0
     assert load_model(tmp_path / "student")[2].train.teachers == tuple(map(str, teachers))
-    assert "teachers: 2, 50% of what is learnt is theirs" in capsys.readouterr().err
+    assert "teachers: 2, 50% of the loss comes from them" in capsys.readouterr().err
 
 
 def test_a_teacher_is_asked_once_whatever_it_is_called(data, teachers, tmp_path):
     twice = [str(teachers[0]), f"{teachers[0]}/."]
-    with pytest.raises(OptionError, match="each teacher is asked once, got the same model as"):
+    with pytest.raises(OptionError, match="each teacher must be named once, got the same model as"):
         train("tiny", **data, teachers=twice, out=tmp_path / "student", changes=STUDENT)

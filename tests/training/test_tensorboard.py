@@ -109,7 +109,7 @@ def test_without_the_package_training_goes_on_and_says_how_to_get_it(tmp_path, d
     assert train(data, tmp_path / "run", steps=2).steps == 2
     said = capsys.readouterr().err
     assert (
-        "train.tensorboard needs the package tensorboard, which is not installed; training goes on without it" in said
+        "train.tensorboard needs the package tensorboard, which is not installed; training continues without it" in said
     )
     assert "hint: pip install 'manyheads[tensorboard]'" in said
     assert not (tmp_path / "run" / "tensorboard").exists()

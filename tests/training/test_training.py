@@ -218,12 +218,12 @@ def test_a_run_is_not_written_over(tmp_path, data):
     train(data, tmp_path / "run")
     with pytest.raises(OptionError, match="new or empty folder") as caught:
         train(data, tmp_path / "run")
-    assert caught.value.hint == "--resume goes on with the run in it"
+    assert caught.value.hint == "--resume continues the run in it"
 
 
 def test_another_recipe_is_another_run(tmp_path, data):
     train(data, tmp_path / "run")
-    with pytest.raises(OptionError, match=r"(?s)goes on with the recipe it began with.*model.width: 32 then, 64 now"):
+    with pytest.raises(OptionError, match=r"(?s)resumes with the recipe it started with.*model.width: was 32, now 64"):
         train(data, tmp_path / "run", resume=True, model__width=64, train__steps=20)
 
 
@@ -243,7 +243,7 @@ def test_changed_data_is_noticed(tmp_path, data):
     train(([str(pairs)], data[1]), tmp_path / "run")
     text = pairs.read_text()
     pairs.write_text(text[:-2] + ("a" if text[-2] != "a" else "b") + "\n")  # as long as it was
-    with pytest.raises(InputError, match=r"data it began with, got other content in .*pairs.tsv"):
+    with pytest.raises(InputError, match=r"data it started with, got other content in .*pairs.tsv"):
         train(([str(pairs)], data[1]), tmp_path / "run", resume=True, train__steps=20)
 
 
@@ -326,7 +326,7 @@ def test_a_stream_that_is_gone_stops_nothing(tmp_path, data, monkeypatch):
 
 
 def test_a_recipe_that_is_built_takes_no_changes(tmp_path, data):
-    with pytest.raises(OptionError, match="changes go with the name of a recipe"):
+    with pytest.raises(OptionError, match="changes need the name of a recipe"):
         manyheads.train(manyheads.load_recipe("tiny"), train=data[0], out=tmp_path, changes={"train.steps": 3})
 
 

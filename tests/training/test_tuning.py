@@ -85,7 +85,7 @@ def test_a_tuned_run_is_resumed(base, new, tmp_path):
         ({"data.max_lenght": 5}, "data.max_lenght is not known"),
         ({"model.dropout": 0.0, "train.rdrop": 1.0}, "R-Drop compares two dropouts"),
         ({"train.freeze": "encoders"}, "train.freeze must name parts of the model, got 'encoders'"),
-        ({"train.freeze": "encoder,decoder,embeddings"}, "something must be left to train"),
+        ({"train.freeze": "encoder,decoder,embeddings"}, "train.freeze must leave something to train"),
     ],
 )
 def test_what_cannot_be(base, new, tmp_path, changes, complaint):

@@ -1,1 +1,1 @@
-"""What is the matter with a corpus, pair by pair: `manyheads data check` and `manyheads data clean`."""
+"""Finds what is wrong with a corpus, pair by pair: `manyheads data check` and `manyheads data clean`."""

@@ -36,14 +36,14 @@ def check_data(
     target: str | None = None,
     examples: int = 2,
 ) -> Report:
-    """Look for everything that may be the matter with pairs.
+    """Look for everything that may be wrong with pairs.
 
     against          files whose pairs should not be among them: a development or test set
-    model            whose pieces are counted; without it, some are learnt
-    source, target   what the sides are called in JSONL and TMX files
+    model            the model whose pieces are counted; without one, pieces are learnt
+    source, target   names of the sides in JSONL and TMX files
     """
     if examples < 0:
-        raise OptionError(f"--examples takes a number of at least 0, got {examples}")
+        raise OptionError(f"--examples must be at least 0, got {examples}")
     reading = DataConfig(source=source, target=target, bad_lines="skip").reading
     corpora = check_paths(files, "data check", reading)
     pieces = Pieces(load_vocabulary(model) if model else None, limit_of("length"))
@@ -73,7 +73,10 @@ def clean_data(
     source: str | None = None,
     target: str | None = None,
 ) -> Cleaned:
-    """Write the pairs that have none of the findings in `drop` ({"duplicate": 0, "ratio": 4}), and the others elsewhere."""
+    """Write the pairs that have none of the findings in `drop`, and the others elsewhere.
+
+    drop   findings and their limits: {"duplicate": 0, "ratio": 4}
+    """
     reading = DataConfig(source=source, target=target, bad_lines="skip").reading
     corpora, compared = check_paths(files, "data clean", reading), compared_with(against, reading)
     check_choices(drop, fix, bool(compared), model is not None)
@@ -100,7 +103,7 @@ def limit_of(name: str) -> float:
 
 
 def compared_with(against: Paths | None, reading: ReadOptions) -> tuple[Corpus, ...]:
-    """What there is to compare with must be readable to the last line: else an overlap might go unnoticed."""
+    """The corpora to compare with. They must be readable to the last line, or an overlap might go unnoticed."""
     return check_paths(against, "--against", replace(reading, bad_lines="error")) if against else ()
 
 
@@ -110,7 +113,7 @@ def overlap(compared: Sequence[Corpus]) -> list[Overlap]:
 
 
 def load_vocabulary(model: str | Path) -> Vocabulary:
-    from manyheads.modelfolder import TOKENIZER, find_model  # torch comes with it, and nothing else here needs it
+    from manyheads.modelfolder import TOKENIZER, find_model  # imports torch, which nothing else here needs
 
     place = find_model(model)
     return Vocabulary.loads(

@@ -1,4 +1,4 @@
-"""Characters that should not be there, and ways to be rid of them."""
+"""Characters that should not be there, and ways to get rid of them."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -22,8 +22,8 @@ SEPARATING = re.compile(r"[\x0a-\x0d\x1c-\x1f\x85]")
 ODD_SPACE = re.compile(r"^\s|\s$|\s\s")
 SEVERAL_SPACES = re.compile(r"\s\s+")
 
-# UTF-8 taken for Windows-1252. Some of these bytes are also quotation marks behind an accented capital, so that a single
-# one counts only behind Ã and Â, where it is hardly ever anything else.
+# UTF-8 decoded as Windows-1252. Some of these bytes are also quotation marks after an accented capital, so a single one
+# counts only after Ã and Â, where it is hardly ever anything else.
 FOLLOWING = "".join(bytes([b]).decode("cp1252", errors="ignore") or chr(b) for b in range(0x80, 0xC0))
 FOLLOWING = f"[{re.escape(FOLLOWING)}]"
 MOJIBAKE = re.compile(
@@ -48,7 +48,10 @@ def has_odd_space(text: str) -> bool:
 
 
 def is_quoted(text: str) -> bool:
-    """As a spreadsheet writes a cell that has quotation marks in it: in marks, with those inside doubled. Marks around a sentence alone may be its own."""
+    """Whether a text is quoted as a spreadsheet quotes a cell: in quotation marks, with those inside doubled.
+
+    Marks around a sentence alone may be its own.
+    """
     inside = text[1:-1]
     return text[:1] == text[-1:] == '"' and '""' in inside and '"' not in inside.replace('""', "")
 
@@ -75,9 +78,9 @@ FIX_TEXT: Mapping[str, Callable[[str], str]] = {
     "quoted": without_quotes,
     "space": with_single_spaces,
 }
-"""In this order: what is removed may leave spaces behind."""
+"""Applied in this order, because what is removed may leave spaces behind."""
 
 
 def visible(text: str) -> str:
-    """With a number for every character that one could not see, or that a terminal would obey."""
+    """The text, with escape codes for characters that one could not see, or that a terminal would obey."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -22,7 +22,10 @@ def parse_drop(words: Sequence[str]) -> dict[str, float]:
         check_finding(name)
         limit = FINDINGS[name].limit
         if equals and limit is None:
-            raise OptionError(f"--drop {name} takes no limit, got {word!r}", hint="length=255 and ratio=3 take one")
+            raise OptionError(
+                f"--drop {name} takes no limit, got {word!r}",
+                hint="only length and ratio take one: length=255, ratio=3",
+            )
         chosen[name] = parse_limit(word, value) if equals else limit or 0.0
     return chosen
 
@@ -51,38 +54,40 @@ def split(words: Sequence[str]) -> Iterator[str]:
 
 
 def check_choices(drop: Mapping[str, float], fix: Collection[str], has_against: bool, has_model: bool) -> None:
-    """Names that are known, and nothing that would have no effect: who names a test set believes that it is kept out."""
+    """Refuse unknown names, and options without effect: whoever names a test set believes that it is kept out."""
     for name, limit in drop.items():
         check_finding(name)
         if FINDINGS[name].limit is not None:
             check_limit(f"{name}={limit}", limit)
     for name in fix:
         if name not in FIXES:
-            raise OptionError(f"--fix takes what can be mended, got {name!r}", hint=did_you_mean(name, FIXES))
+            raise OptionError(
+                f"--fix takes names of findings that can be mended, got {name!r}", hint=did_you_mean(name, FIXES)
+            )
         if name in drop:
-            raise OptionError(f"what is mended need not be dropped, got {name!r} in --fix and in --drop")
+            raise OptionError(f"a finding cannot be both mended and dropped, got {name!r} in --fix and in --drop")
     compares = not drop.keys().isdisjoint({"overlap", "seen"})
     if compares and not has_against:
-        raise OptionError("--drop overlap and --drop seen need to know with what, got no --against")
+        raise OptionError("--drop overlap and --drop seen need files to compare with, got no --against")
     if has_against and not compares:
         raise OptionError(
             "--against is for --drop overlap and --drop seen, got neither", hint="--drop overlap removes its pairs"
         )
     if has_model and "length" not in drop:
-        raise OptionError("--model is for --drop length, got no such --drop", hint="--drop length=255")
+        raise OptionError("--model is for --drop length, got no --drop length", hint="--drop length=255")
 
 
 def output_places(out: Paths, removed: str | os.PathLike[str] | None) -> list[str]:
-    """Where the removed pairs go, and where the clean ones go: a file or two."""
+    """The file for the removed pairs, then the file or two for the clean ones."""
     names = [str(out)] if isinstance(out, (str, os.PathLike)) else list(map(str, out))
     return [str(removed) if removed else f"{names[0]}.removed.tsv" if names else "", *names]
 
 
 def check_outputs(places: Sequence[str], corpora: Sequence[Corpus], against: Sequence[Corpus]) -> None:
-    """Every place can be written to, and none of them is a file that is read."""
+    """Refuse outputs in other formats, standard input, and files that are also read or named twice."""
     _, *out = places
     formats = [format_of(name) if holds_pairs(name) else None for name in out]
-    if formats not in ([".tsv"], [None], [None, None]) or ".csv" in map(format_of, out):  # which has commas
+    if formats not in ([".tsv"], [None], [None, None]) or ".csv" in map(format_of, out):  # CSV has commas
         raise OptionError(
             f"--out takes a TSV file, or a source file and a target file, got {' '.join(out) or 'none'}",
             hint="--out clean.tsv, or --out clean.de clean.en",
@@ -93,8 +98,8 @@ def check_outputs(places: Sequence[str], corpora: Sequence[Corpus], against: Seq
 
 
 def refuse_twice(written: Sequence[str], read: Sequence[str]) -> None:
-    """Devices and pipes may be named twice: /dev/null takes everything."""
+    """Refuse a file that is named twice. Devices and pipes may be: /dev/null takes everything."""
     real = Counter(os.path.realpath(path) for path in (*read, *written))
     for path in written:
         if real[os.path.realpath(path)] > 1 and (os.path.isfile(path) or not os.path.exists(path)):
-            raise OptionError(f"what is written must differ from what is read and from each other, got {path} twice")
+            raise OptionError(f"output files must differ from the input files and from each other, got {path} twice")

@@ -1,4 +1,4 @@
-"""A corpus without the pairs that have what nobody wants, and a file of those that were removed: nothing gets lost."""
+"""A corpus without the pairs that nobody wants, and a file of those that were removed: nothing gets lost."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -19,7 +19,10 @@ __all__ = ["Cleaned", "clean_into"]
 
 @dataclass
 class Cleaned:
-    """What became of every row. read = kept + the sum of removed, each under its first reason; `fixed` counts pairs that are kept."""
+    """What became of every row.
+
+    read = kept + the sum of removed, each under its first reason; `fixed` counts pairs that are kept.
+    """
 
     read: int = 0
     kept: int = 0
@@ -35,7 +38,7 @@ def clean_into(
     drop: Collection[str],
     fix: Collection[str],
 ) -> Cleaned:
-    """Pairs in their order. They are judged as they are after mending, and the files appear when all is written.
+    """Write the pairs in order, judged as they are after mending. The files appear when everything is written.
 
     places   a file for the removed pairs, then one for the clean ones or one for each side
     """
@@ -57,8 +60,8 @@ def clean_into(
 
 
 def record(place: Place, reasons: Sequence[str]) -> list[str]:
-    """What was read, not what became of it: nothing gets lost."""
-    name = str(place.corpus).encode("utf-8", "surrogateescape").decode("utf-8", "replace")  # it need not be UTF-8
+    """The row as it was read, not as it was mended: nothing gets lost."""
+    name = str(place.corpus).encode("utf-8", "surrogateescape").decode("utf-8", "replace")  # a name need not be UTF-8
     texts = place.before or place.row.pair or (place.row.text, "")
     return [without_tabs(name), str(place.row.line), ",".join(reasons), *map(without_tabs, texts)]
 

@@ -1,4 +1,4 @@
-"""A corpus read twice: once so that examiners learn what is usual in it, once so that they judge each pair."""
+"""A corpus read twice: first for examiners to learn what is usual in it, then for them to judge each pair."""
 
 import json
 import os
@@ -19,11 +19,12 @@ LARGEST = 1 << 20
 
 
 class Place(NamedTuple):
-    """
-    corpus   that the row is from
-    row      as it is judged
+    """A row, and where it is from.
+
+    corpus   corpus that the row is from
+    row      the row as it is judged
     before   its pair as it was read, if it went through mending
-    fixed    what was mended
+    fixed    names of the fixes that changed it
     """
 
     corpus: Corpus
@@ -33,14 +34,14 @@ class Place(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """A row and its findings, in the order of `FINDINGS`; of a row that is no pair, why not."""
+    """A row and its findings, in the order of `FINDINGS`; if it is not a pair, the reason."""
 
     place: Place
     findings: tuple[str, ...]
 
 
 def examine(places: Callable[[], Iterator[Place]], examiners: Sequence[Examiner]) -> Iterator[Judged]:
-    """Every row, in order. `places` gives them all each time it is called."""
+    """Every row, judged, in order. `places` yields all rows each time it is called."""
     learn(places(), examiners)
     for block in split_into_blocks(places()):
         yield from judge_block(block, examiners)
@@ -74,7 +75,7 @@ def judge_block(block: Sequence[Place], examiners: Sequence[Examiner]) -> Iterat
 
 
 def split_into_blocks(places: Iterator[Place]) -> Iterator[list[Place]]:
-    """Bounded in rows and in characters: a row may have a megabyte."""
+    """Blocks with a limit on rows and on characters: a row may have a megabyte."""
     block, size = [], 0
     for place in places:
         block.append(place)
@@ -91,14 +92,14 @@ def usable(block: Sequence[Place]) -> list[Pair]:
 
 
 def unusable(row: Row) -> str | None:
-    """Why a row is no pair to learn from."""
+    """Why a row is not a pair to learn from."""
     if row.pair is None:
         return next(note for note in row.notes if note in UNUSABLE)
     return None if all(row.pair) else "blank"
 
 
 class Rereadable:
-    """Rows of corpora, as often as they are asked for; what comes through a pipe is kept in a temporary file."""
+    """The rows of corpora, as often as they are requested. What comes through a pipe is kept in a temporary file."""
 
     def __init__(self, corpora: Sequence[Corpus]) -> None:
         self.corpora = corpora
@@ -130,7 +131,10 @@ def replay(file: IO[str]) -> Iterator[Row]:
 
 
 def readable_rows(corpus: Corpus) -> Iterator[Row]:
-    """Rows that are bad are findings; what makes the whole file unusable is an error as ever."""
+    """The rows of a corpus.
+
+    A bad row is a finding, but a fault that makes the entire file unusable is still an error.
+    """
     row = None
     for row in read_rows(corpus):
         if row.fault and not row.notes:

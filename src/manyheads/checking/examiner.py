@@ -17,21 +17,21 @@ Verdicts = Mapping[str, Bool[np.ndarray, " N"]]
 
 
 class Examiner(Protocol):
-    """One kind of question about pairs. It holds few of them, so that a corpus of any size can be examined."""
+    """Answers one kind of question about pairs. It holds few of them, so that a corpus of any size can be examined."""
 
     @property
     def finds(self) -> Sequence[str]:
-        """Names of `FINDINGS`."""
+        """Names from `FINDINGS`."""
         ...
 
     def learn(self, pairs: Sequence[Pair]) -> None:
-        """Look at a block of pairs; all blocks come once, in order."""
+        """Look at a block of pairs. Every block comes once, in order."""
         ...
 
     def settle(self) -> None:
-        """All pairs have been seen: decide what is usual."""
+        """Decide what is usual, now that all pairs have been seen."""
         ...
 
     def judge(self, pairs: Sequence[Pair]) -> Verdicts:
-        """Which pairs of a block have what; the same blocks come again, in the same order."""
+        """For each finding, which pairs of a block have it. The same blocks come again, in the same order."""
         ...

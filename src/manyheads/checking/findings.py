@@ -1,4 +1,4 @@
-"""All that can be found in a corpus, by name. The names are those of the report and of `--drop`."""
+"""Everything that can be found in a corpus, by name. The report and `--drop` use these names."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,9 +10,10 @@ __all__ = ["FINDINGS", "FIXES", "UNUSABLE", "Finding"]
 
 @dataclass(frozen=True)
 class Finding:
-    """
-    meaning   of a pair that has it, in a few words
-    limit     where it begins, if that can be chosen
+    """Something that may be wrong with a pair.
+
+    meaning   what it says of a pair, in a few words
+    limit     the threshold, if it can be chosen
     """
 
     meaning: str
@@ -20,7 +21,7 @@ class Finding:
 
 
 UNUSABLE: Mapping[str, str] = LEFT_OUT
-"""Rows of a file that are no pair to learn from. Training leaves them out, and so does cleaning."""
+"""Rows of a file that are not a pair to learn from. Training leaves them out, and so does cleaning."""
 
 FINDINGS: Mapping[str, Finding] = {
     "duplicate": Finding("the same pair was there before"),

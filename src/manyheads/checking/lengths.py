@@ -1,4 +1,4 @@
-"""How long the sides are: in pieces, for training, and in characters, one beside the other."""
+"""How long the sides are: in pieces, for training, and in characters, relative to each other."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ __all__ = ["Pieces", "Ratio"]
 PIECES = 8_000
 MOST = 100_000
 LARGEST = 1 << 24
-"""Pairs and characters at most from which pieces are learnt: more would hardly change them."""
+"""Pairs and characters, at most, from which pieces are learnt: more would hardly change them."""
 
 
 class Pieces:
-    """Pairs with a side of more than `limit` pieces, and how many pieces sides have.
+    """Finds pairs with a side of more than `limit` pieces, and counts how many pieces sides have.
 
-    vocabulary   whose pieces; without it, some are learnt from the corpus
+    vocabulary   whose pieces are counted; without it, pieces are learnt from the corpus
     """
 
     finds = ("length",)
@@ -52,16 +52,16 @@ class Pieces:
 
 
 class Ratio:
-    """Pairs with a side `limit` times as long as the other lets one expect, in characters.
+    """Finds pairs with a side `limit` times as long, in characters, as the other side suggests.
 
-    What one expects is the middle of the corpus: English takes three characters where Chinese takes one. A dozen is added to
-    either, because short texts vary.
+    What it suggests follows from the median of the corpus: English takes three characters where Chinese takes one. A
+    dozen is added to both lengths, because short texts vary.
     """
 
     finds = ("ratio",)
     ADDED = 12
     BINS = 64
-    """Of a factor of two: the middle is known to one percent."""
+    """Per factor of two: the median is known to one percent."""
 
     def __init__(self, limit: float) -> None:
         self.limit, self.usual = limit, 1.0
@@ -85,7 +85,7 @@ def lengths_of(pairs: Sequence[Pair]) -> np.ndarray:
 
 
 def middle(counts: Counter[int], share: float = 0.5) -> int:
-    """The number below which this share of all numbers lies."""
+    """The smallest number such that at least this share of all numbers is not above it: by default, the median."""
     left = share * counts.total()
     for number in sorted(counts):
         left -= counts[number]

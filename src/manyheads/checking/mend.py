@@ -1,4 +1,7 @@
-"""Rows rid of what is to be fixed. They are judged as they are then: a pair swapped back may be one of the test set."""
+"""Rows with the chosen fixes.
+
+They are judged as they are afterwards: a pair swapped back may be one of the test set.
+"""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -10,7 +13,10 @@ __all__ = ["Mended"]
 
 
 class Mended:
-    """The rows of corpora, mended, as often as they are asked for. Which pairs are swapped takes a reading to learn."""
+    """The rows of corpora, mended, as often as they are requested.
+
+    Learning which pairs are swapped takes one reading.
+    """
 
     def __init__(self, rows: Rereadable, fix: Collection[str]) -> None:
         self.rows = rows
@@ -28,7 +34,7 @@ class Mended:
 
 
 def mend_texts(place: Place, fixes: Sequence[str]) -> Place:
-    """A side with nothing but blanks left becomes "", as it is when it is read."""
+    """Apply fixes to both sides. A side with nothing but blanks left becomes "", as when it is read."""
     pair, fixed = place.row.pair, []
     if pair is None:
         return place

@@ -1,4 +1,4 @@
-"""Pairs, sources and targets that are there more than once, in a corpus or also in another: by 64 bits each.
+"""Pairs, sources and targets that occur more than once, in a corpus or also in another, found by 64 bits each.
 
 P pairs of the corpus
 """
@@ -17,14 +17,17 @@ __all__ = ["Overlap", "Repeats"]
 
 
 def seen_before(hashes: UInt64[np.ndarray, " P"]) -> Bool[np.ndarray, " P"]:
-    """Of every entry: is the same one there before it?"""
+    """For every entry, whether an equal one comes before it."""
     before = np.ones(len(hashes), bool)
     before[np.unique(hashes, return_index=True)[1]] = False
     return before
 
 
 class Repeats:
-    """The first of its kind is no repeat. 24 bytes a pair while it learns, twice that when it settles, 3 when it judges."""
+    """Finds repeats; the first of its kind is not one.
+
+    It takes 24 bytes per pair to learn, twice that to settle, and 3 to judge.
+    """
 
     finds = ("duplicate", "targets", "sources")
 
@@ -39,7 +42,7 @@ class Repeats:
         self.blocks.append(np.stack([whole, hash_texts(sources), hash_texts(targets)]))
 
     def settle(self) -> None:
-        """A new pair whose source is not new has another target than the one before it."""
+        """A new pair whose source is not new has a different target from the one before it."""
         if not self.blocks:
             return
         hashes = np.concatenate(self.blocks, axis=1)
@@ -52,12 +55,12 @@ class Repeats:
         self.judged = block.stop
         verdicts = {name: repeats[block] for name, repeats in self.repeats.items()}
         if len(verdicts["duplicate"]) != len(pairs):
-            raise InputError("a corpus must stay as it is while it is read, got more pairs when it was read again")
+            raise InputError("a corpus must not change while it is read, got more pairs at the second reading")
         return verdicts
 
 
 class Overlap:
-    """Pairs and sources that are also in another corpus: a test set must not be trained on."""
+    """Finds pairs and sources that are also in another corpus: a test set must not be trained on."""
 
     finds = ("overlap", "seen")
 

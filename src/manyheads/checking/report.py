@@ -1,4 +1,4 @@
-"""What `data check` has to say: a count, a share and examples of everything that was found."""
+"""What `data check` reports: a count, a share and examples of everything it found."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ __all__ = ["Example", "Lengths", "Report"]
 
 @dataclass(frozen=True)
 class Example:
-    """Where something is, and the text; source alone if it is no pair."""
+    """Where something was found, and the text; only a source if the row is not a pair."""
 
     file: str
     line: int
@@ -24,7 +24,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Lengths:
-    """Pieces of the texts of one side."""
+    """The lengths of one side's texts, in pieces."""
 
     mean: float
     median: int
@@ -44,12 +44,13 @@ class Lengths:
 
 @dataclass
 class Report:
-    """
-    files          of pairs, two that go together counted once
-    rows           read, whatever they are
-    pairs          that can be used
+    """What was found in a corpus.
+
+    files          files of pairs; two that go together count as one
+    rows           rows that were read, of every kind
+    pairs          pairs that can be used
     looked_for     names of all that was looked for, found or not
-    judges_sides   were the sides different enough for languages to be told apart?
+    judges_sides   whether the sides were different enough for languages to be told apart
     """
 
     files: int

@@ -1,4 +1,4 @@
-"""Some pairs of a corpus whose size nobody knows yet."""
+"""A sample of a corpus whose size is not known in advance."""
 
 from collections.abc import Sequence
 
@@ -8,9 +8,9 @@ __all__ = ["Sample"]
 
 
 class Sample:
-    """Every so many pairs, from all over the corpus, at most `most` of them; the same of the same corpus.
+    """Evenly spaced pairs from the entire corpus, at most `most` of them; the same corpus gives the same sample.
 
-    largest   characters at most, of all of them together: a pair may have two million. One pair is held in any case
+    largest   characters of all pairs together, at most: a pair may have two million. One pair is held in any case
     """
 
     def __init__(self, most: int, largest: int) -> None:

@@ -1,4 +1,4 @@
-"""Scripts: Latin, Cyrillic, Greek … Which a side is written in is learnt from the corpus."""
+"""Scripts: Latin, Cyrillic, Greek … The usual ones of each side are learnt from the corpus."""
 
 import re
 import unicodedata
@@ -20,34 +20,37 @@ KNOWN = {
     "MYANMAR", "KHMER", "ETHIOPIC", "MONGOLIAN", "CHEROKEE", "TIFINAGH",
 }  # fmt: skip
 USUAL = 0.25
-"""Share of a side's letters from which on a script is one of its own."""
+"""A script with at least this share of a side's letters is usual there."""
 
 BEYOND_LATIN = re.compile("[^\x00-\u024f\u1e00-\u1eff\u2000-\u20cf]")
-"""Letters other than Latin are all among these: most texts in Latin need no second look."""
+"""All letters other than Latin are among these, so most Latin texts need no second look."""
 
 WORD = re.compile(r"[^\W\d_]+")
 
 
 @lru_cache(maxsize=1 << 16)
 def script_of(letter: str) -> str | None:
-    """By its Unicode name; None for what belongs to no script."""
+    """The script of a letter, by its Unicode name; None if it belongs to no known script."""
     first = unicodedata.name(letter, "").partition(" ")[0] if letter.isalpha() else ""
     return EAST_ASIAN.get(first) or (first if first in KNOWN else None)
 
 
 def scripts_of(text: str) -> Counter[str]:
-    """Letters of each script."""
+    """How many letters of each script there are."""
     return Counter(filter(None, map(script_of, text)))
 
 
 def mixes_scripts(text: str) -> bool:
-    """Is there a word in two scripts? A Cyrillic а in a Latin word looks right and is another letter. (µ is Greek and fine.)"""
+    """Whether a word is in two scripts. A Cyrillic а in a Latin word looks right but is another letter.
+
+    µ is Greek, and fine.
+    """
     words = (set(filter(None, map(script_of, word))) for word in WORD.findall(text))
     return any(len(scripts - {"GREEK"}) > 1 for scripts in words)
 
 
 class Scripts:
-    """Sides that are mostly in a script which is not usual there, or have a word in two."""
+    """Finds sides that are mostly in a script unusual for them, or have a word in two scripts."""
 
     finds = ("script",)
 

@@ -1,4 +1,4 @@
-"""What can be told of a pair by looking at it alone."""
+"""What can be told about a pair by looking at it alone."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,10 @@ TIMES = 4
 
 
 def has_other_numbers(source: str, target: str) -> bool:
-    """Each side has a number that the other has not. (A number in words, or a month in digits, is on one side alone.)"""
+    """Whether each side has a number that the other lacks.
+
+    A number in words, or a month in digits, is on one side alone.
+    """
     left, right = numbers(source), numbers(target)
     return bool(left - right and right - left)
 
@@ -30,13 +33,13 @@ def numbers(text: str) -> set[str]:
 
 
 def is_repetitive(text: str) -> bool:
-    """Few words for so many, each four times on average, or a syllable ten times in a row."""
+    """Whether words occur at least four times on average, or a syllable ten times in a row."""
     words = text.split()
     return (len(words) >= TIMES and len(words) >= TIMES * len(set(words))) or STUTTER.search(text) is not None
 
 
 def is_markup(text: str) -> bool:
-    """No letter or digit is left without addresses, tags, entities and placeholders."""
+    """Whether no letter or digit is left once addresses, tags, entities and placeholders are removed."""
     words = MARKUP.sub(
         " ", text
     ).split()  # word by word: a search for addresses in a megabyte without a space takes hours
@@ -61,7 +64,7 @@ TESTS: Mapping[str, Callable[[str, str], bool]] = {
 
 
 class Texts:
-    """Has nothing to learn."""
+    """The examiner for single pairs. It has nothing to learn."""
 
     finds = tuple(TESTS)
 

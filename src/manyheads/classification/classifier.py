@@ -5,7 +5,7 @@
     classifier(["What a lovely day.", "Oh no."])                           ["glad", "sad"]
     next(classifier.classify(["What a lovely day."])).ranked()             [("glad", 0.98), ("sad", 0.02)]
 
-A text with a tab in it is two, which are read one behind the other.
+A text with a tab in it is two texts, which are read one after the other.
 
 C classes · B texts computed together
 """
@@ -34,11 +34,12 @@ __all__ = ["Classified", "Classifier"]
 
 @dataclass(frozen=True, eq=False)
 class Classified:
-    """
-    text                that was read
+    """A text and the probabilities of its classes.
+
+    text                the text that was read
     names               of all classes
-    log_probabilities   of each; of a text that is blank, or whose numbers are not finite, NaN
-    tokens              that were read
+    log_probabilities   of each; NaN if the text is blank, or its numbers are not finite
+    tokens              how many were read
     truncated           there were more
     """
 
@@ -58,22 +59,22 @@ class Classified:
 
     @property
     def number(self) -> int | None:
-        """Of the likeliest class; None if none can be told."""
+        """The number of the likeliest class; None if none can be told."""
         return int(self.log_probabilities.argmax()) if self.finite else None
 
     @property
     def label(self) -> str:
-        """The likeliest; "" if none can be told."""
+        """The label of the likeliest class; "" if none can be told."""
         return "" if self.number is None else self.names[self.number]
 
     def ranked(self, most: int | None = None) -> list[tuple[str, float]]:
-        """(label, probability), the likeliest first; nothing if none can be told."""
+        """(label, probability), the likeliest first; empty if none can be told."""
         order = np.argsort(-self.log_probabilities, kind="stable")[:most] if self.finite else []
         return [(self.names[n], float(np.exp(self.log_probabilities[n]))) for n in order]
 
 
 class Classifier:
-    """A model that was trained to tell labels, with its tokenizer."""
+    """A model that was trained to predict labels, with its tokenizer."""
 
     def __init__(self, model: TextClassifier, vocabulary: Vocabulary, config: EmbedConfig) -> None:
         self.model, self.tokenizer, self.config = model.eval(), vocabulary.source, config
@@ -83,12 +84,15 @@ class Classifier:
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto", precision: str = "auto") -> "Classifier":
-        """From a run folder. precision   "fp32", "bf16" or "fp16" ("auto": fp16 on a GPU, fp32 elsewhere)"""
+        """Load a run folder.
+
+        precision   "fp32", "bf16" or "fp16" ("auto": fp16 on a GPU, fp32 elsewhere)
+        """
         model, vocabulary, recipe = load_rounded(load_classifier, folder, device, precision)
         return cls(model, vocabulary, recipe.embed)
 
     def __call__(self, texts: str | Sequence[str]) -> str | list[str]:
-        """A label for each text; of one text, a label alone."""
+        """A list with a label for each text; for a single text, its label alone."""
         if isinstance(texts, str):
             return next(self.classify([texts])).label
         if not isinstance(texts, Iterable) or isinstance(texts, bytes):
@@ -100,7 +104,7 @@ class Classifier:
         return self.model.classes.weight.device
 
     def classify(self, texts: Iterable[str]) -> Iterator[Classified]:
-        """In the order of the texts, some thousands of which are held at a time."""
+        """Yield the results in the order of the texts, some thousands of which are held at a time."""
         for block in blocks(texts, CHUNK, CHUNK_CHARACTERS):
             yield from self.classify_block(block)
 
@@ -123,5 +127,5 @@ class Classifier:
 
 
 def is_blank(text: str) -> bool:
-    """Nothing to be read, or half of a pair."""
+    """True if there is nothing to read, or only half of a pair."""
     return not all(part.strip() for part in text.split("\t"))

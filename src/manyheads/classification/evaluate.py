@@ -1,4 +1,4 @@
-"""A classifier against texts whose labels are known."""
+"""Evaluate a classifier on texts whose labels are known."""
 
 import os
 import time
@@ -16,7 +16,10 @@ __all__ = ["check_labels", "evaluate_labels", "metrics_of"]
 
 
 def evaluate_labels(classifier: Classifier, data: Paths, reading: ReadOptions) -> dict[str, Any]:
-    """Of files with labels and texts: accuracy, macro F1, the mean loss, and precision, recall and F1 of each class."""
+    """For files with labels and texts: how good the classifier is.
+
+    Accuracy, macro F1, the mean loss, and precision, recall and F1 of each class.
+    """
     counts, began, labels = Counts(), time.monotonic(), Labels(classifier.names)
     corpora = check_paths(data, "--data", reading)
     pairs = read_dev(corpora, counts)
@@ -42,7 +45,10 @@ def metrics_of(scores: LabelScores, losses: Sequence[float]) -> dict[str, float]
 
 
 def check_labels(pairs: Sequence[Pair], corpora: Sequence[Corpus], labels: Labels) -> None:
-    """A label that no text of the training set has cannot be told: refused, with the line, if the files can be read again."""
+    """Refuse labels that no text of the training set has: they cannot be predicted.
+
+    The error names the line, if the files can be read again.
+    """
     strange = next((pair for pair in pairs if pair[1] not in labels.numbers), None)
     if strange is not None:
         raise unknown_label(strange[1], labels, place_of(strange, corpora))

@@ -1,9 +1,10 @@
 """How good labels are: accuracy, and precision, recall and F1 of each class.
 
-    F1 = 2 · right / (told + there)           told: so often the class was named · there: so often it was true
+    F1 = 2 · right / (told + there)           told: how often the class was named · there: how often it was true
 
-Macro F1 is the mean over the classes that were true or named at least once, as scikit-learn has it. Classes count alike in it, however rare:
-who always names the most frequent one is accurate where classes are uneven, but has a low F1.
+Macro F1 is the mean over the classes that were true or named at least once, as in scikit-learn. All classes count
+alike, however rare: a classifier that always names the most frequent class is accurate where classes are uneven, but
+has a low F1.
 
 N texts · C classes
 """
@@ -20,7 +21,7 @@ __all__ = ["ClassScore", "LabelScores", "score_labels"]
 
 @dataclass(frozen=True)
 class ClassScore:
-    """In percent, but for `count`: texts that are of the class."""
+    """In percent, except for `count`: the number of texts of the class."""
 
     count: int
     precision: float
@@ -34,7 +35,7 @@ class ClassScore:
 
 @dataclass(frozen=True)
 class LabelScores:
-    """In percent. `classes` by their names: all that were true or named."""
+    """In percent. `classes` holds all classes that were true or named, by name."""
 
     accuracy: float
     macro_f1: float
@@ -42,7 +43,10 @@ class LabelScores:
 
 
 def score_labels(truth: Sequence[int], found: Sequence[int | None], names: Sequence[str]) -> LabelScores:
-    """Numbers of classes that are true and that were found, text by text; None where none could be told, which is never right."""
+    """Score the numbers of the classes that are true and of those that were found, text by text.
+
+    None stands where no class could be told, which is never right.
+    """
     numbers = np.array([len(names) if one is None else one for one in found], np.int64)
     table = confusion(np.asarray(truth), numbers, len(names))
     right, told, there = table.diagonal(), table.sum(0), table.sum(1)
@@ -58,7 +62,7 @@ def score_labels(truth: Sequence[int], found: Sequence[int | None], names: Seque
 
 
 def confusion(truth: Int[np.ndarray, " N"], found: Int[np.ndarray, " N"], classes: int) -> Int[np.ndarray, "C found"]:
-    """Texts by the class that is true (down) and the one that was found (across); behind the last class stands none."""
+    """Texts by their true class (row) and the class found (column); the last column is for no class."""
     width = classes + 1
     return np.bincount(truth.astype(np.int64) * width + found, minlength=classes * width).reshape(classes, width)
 

@@ -1,4 +1,4 @@
-"""Signs of life, on a terminal, of what takes its time. Elsewhere nothing is said."""
+"""Progress of slow work, shown on a terminal only."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -13,20 +13,20 @@ EVERY = 10
 
 
 def working(what: str) -> AbstractContextManager[Status | None]:
-    """That it is under way."""
+    """Show that work is under way."""
     console = Console(file=sys.stderr)
     return console.status(f"{what} …") if console.is_terminal else nullcontext()
 
 
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[int, int], object]]:
-    """How far it is, of how many."""
+    """Show how much is done, and of how much. Yields a function that takes both numbers."""
     with working(what) as status:
         yield lambda done, of: status and status.update(f"{done:,} of {of:,} {what} …")
 
 
 @contextmanager
 def counted(what: str, *, seen: bool) -> Iterator[Callable[[int], object]]:
-    """How many there are so far, unless that is seen anyway."""
+    """Show how many are done so far, unless the output itself is `seen`. Yields a function that takes the number."""
     with nullcontext() if seen else working(what) as status:
         yield lambda done: status and done % EVERY == 0 and status.update(f"{done:,} {what} …")

@@ -1,4 +1,4 @@
-"""`manyheads average`: several models, or checkpoints of one, become one."""
+"""`manyheads average`: one model from several, or from several checkpoints of a run."""
 
 from typing import Annotated
 
@@ -19,7 +19,7 @@ def average(
     data: Files = (),
     device: str = "auto",
 ) -> None:
-    """Write the mean of several models, or of the last checkpoints of a run, as a model.
+    """Average the weights of several models or checkpoints.
 
     ```
     manyheads average runs/mean runs/mine --checkpoints 5
@@ -29,19 +29,20 @@ def average(
     Parameters
     ----------
     out
-        A new folder for the model.
+        Model folder to create; it must not exist.
     models
-        Folders of models with one vocabulary that are built alike; best if they began as one.
+        Models with the same architecture and vocabulary, best if all were trained further from one model.
     checkpoints
-        Of one run: the mean of so many of its last checkpoints.
+        Average this many of the last checkpoints of a single run.
     weights
-        How much each model counts: --weights 2 1 (default: as much as any other).
+        Relative weight of each model, such as --weights 2 1 (default: equal weights).
     greedy
-        Begin with the model that is best on --data, add the others one by one, and leave out those that make it worse.
+        Start with the model that is best on --data, then add the others one by one, leaving out those that make it
+        worse.
     data
-        For --greedy: pairs that none of the models was trained on, as `evaluate` takes them.
+        For --greedy: pairs that no model was trained on, in files as for `evaluate`.
     device
-        For --greedy: auto (a GPU if there is one), cpu, cuda, cuda:1.
+        For --greedy: device to run on: auto (a GPU if there is one), cpu, cuda or cuda:1.
     """
     from manyheads.training.soup import average_models
 

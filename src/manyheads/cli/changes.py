@@ -1,4 +1,4 @@
-"""`--set key=value`: keys of a recipe changed on the command line."""
+"""`--set key=value`: change keys of a recipe on the command line."""
 
 import tomllib
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ __all__ = ["parse_changes"]
 
 
 def parse_changes(settings: Iterable[str]) -> dict[str, Any]:
-    """{"model.width": 256} from "model.width=256". Values are TOML; what is not is taken as text."""
+    """{"model.width": 256} from "model.width=256". Values are TOML; anything that does not parse is taken as text."""
     changes = {}
     for setting in settings:
         key, equals, value = setting.partition("=")

@@ -1,4 +1,4 @@
-"""`manyheads classify`: labels of texts."""
+"""`manyheads classify`: label texts."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def classify(
     device: Device = "auto",
     precision: Precision = "auto",
 ) -> None:
-    """The label of each line: one line in, one line out.
+    """Print the label of each line of a file or standard input.
 
     ```
     manyheads classify runs/mood --input texts.txt > labels.txt
@@ -34,16 +34,17 @@ def classify(
     Parameters
     ----------
     model
-        The run folder of a classifier.
+        Run folder of a classifier.
     input
-        A file with a text a line, or two with a tab between them; plain, gzip or zstd; - is standard input.
+        File to read, plain, gzip or zstd: one text per line, or two separated by a tab; - is standard input.
     output
-        A file, which is replaced when all is written; - is standard output.
+        File to write, replaced only when complete; - is standard output.
     top
-        So many labels, the likeliest first, each with its probability behind a tab. With --json: of so many, the probability.
+        Print this many labels per line, likeliest first, each as label TAB probability. With --json, list only this
+        many probabilities.
     as_json
-        One JSON object a line: text, label, probability, probabilities (of all labels, the likeliest first), tokens. The label of a blank line is
-        null.
+        Print one JSON object per line: text, label (null for a blank line), probability, probabilities (of all labels,
+        likeliest first), tokens.
     """
     from manyheads.classification.classifier import Classifier
 
@@ -57,12 +58,12 @@ def classify(
             truncated += found.truncated
             not_finite += not (found.finite or found.blank)
             write(as_object(found, top) if as_json else as_columns(found, top))
-    say(truncated, f"longer than {classifier.config.max_length} tokens: the label is that of the beginning")
+    say(truncated, f"longer than {classifier.config.max_length} tokens: only the beginning was classified")
     say(not_finite, "with numbers that are not finite, left blank (--precision bf16 or fp32 holds larger ones)")
 
 
 def read_checked(path: str) -> Iterator[str]:
-    """Every line. One that is more than two texts is refused where its number is known."""
+    """Yield every line; refuse one that holds more than two texts here, where its number is known."""
     from manyheads.text.labelled import split_texts
     from manyheads.text.lines import read_texts
 
@@ -79,7 +80,7 @@ def as_object(found: Any, top: int | None) -> str:
 
 
 def as_columns(found: Any, top: int | None) -> str:
-    """The label; of several, with their probabilities."""
+    """The label, or if `top` is given that many labels with their probabilities."""
     if top is None:
         return found.label
     return "\t".join(f"{label}\t{probability:.4f}" for label, probability in found.ranked(top))

@@ -1,4 +1,4 @@
-"""`manyheads compare`: which of several models is better, and is that luck?"""
+"""`manyheads compare`: scores of several models on one test set, with significance tests."""
 
 import json
 import sys
@@ -39,28 +39,28 @@ def compare(
     device: Device = "auto",
     precision: Precision = "fp32",
 ) -> None:
-    """Score several models that translate on one test set and test whether they differ from the first by more than luck.
+    """Compare several translators on one test set.
 
     ```
     manyheads compare runs/old runs/new --data test.tsv
     manyheads compare de-en runs/a runs/b --data test.de test.en --json
     ```
 
-    Every score has its 95 % interval and, from the second model on, p: how often a difference like the one to the first model
-    would appear if there were none (by sacreBLEU).
+    Each score has its 95 % confidence interval. From the second model on it also has p: how often a difference as large
+    as the one from the first model would appear by chance, if there were none (computed by sacreBLEU).
 
     Parameters
     ----------
     models
-        Run folders, or bundled models: de-en. All are compared with the first.
+        Run folders or bundled models (de-en), all compared with the first.
     test
-        bootstrap (paired bootstrap resampling) or randomisation (approximate randomisation).
+        Significance test: bootstrap (paired bootstrap resampling) or randomisation (approximate randomisation).
     as_json
-        One JSON object: models, metrics (score, interval, p), signatures, differences, lines, left_out, not_finite (lines
-        of each model), precision.
+        Print one JSON object: models, metrics (score, interval, p), signatures, differences, lines, left_out,
+        not_finite (lines of each model), precision.
     """
     if len(models) < 2:
-        raise OptionError(f"a comparison is of two models or more, got {len(models)}")
+        raise OptionError(f"a comparison needs two models or more, got {len(models)}")
     from manyheads.evaluation.compare import FEWEST
     from manyheads.evaluation.compare import compare as compare_models
 

@@ -1,4 +1,4 @@
-"""The options of `manyheads translate` that say what must be in an output, and what must not."""
+"""Options of `manyheads translate` for what must and must not be in an output, and how long it may be."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -23,25 +23,25 @@ Count = Annotated[Whole, Parameter(show_default=False)]
 @dataclass(frozen=True)
 class Control:
     prefix: Text = ""
-    "Every output begins with this text. It may end inside a word."
+    "Start every output with this text, which may end inside a word."
     prefixes: Text = ""
-    "A file: each output begins with the text of its line; a blank line asks for nothing."
+    "File with one prefix per input line; a blank line means no prefix."
     must: Phrases = ()
-    "A phrase that every output holds, as whole words. May be given several times."
+    "Phrase that every output must contain, as whole words; may be repeated."
     never: Phrases = ()
-    "A phrase that no output holds as whole words. May be given several times."
+    "Phrase that no output may contain as whole words; may be repeated."
     glossary: Text = ""
-    "A TSV file of: source term TAB target term, which must appear; or source term TAB !target term, which must not."
+    "TSV file of terms: source TAB target (must appear) or source TAB !target (must not appear)."
     alternatives: Count = 0
-    "Outputs a line that each go on by another token after the prefix; printed like those of --n-best."
+    "Outputs per line, each with a different token after the prefix; printed as with --n-best."
     min_length: Count = 0
-    "Pieces that an output has at least, its end counted."
+    "Minimum length of an output in pieces, its end included."
     max_length: Count = 0
-    "Pieces that an output has at most, its end counted."
+    "Maximum length of an output in pieces, its end included."
     no_repeat: Count = 0
-    "No sequence of so many pieces is twice in an output."
+    "Allow no sequence of this many pieces twice in an output."
     diversity: Annotated[float, Parameter(show_default=False)] = 0.0
-    "With --n-best: the price of a word that another alternative has at the same place."
+    "With --n-best: penalty for a word that another alternative has at the same place."
 
 
 NO_CONTROL = Control()
@@ -53,7 +53,7 @@ def search_options(control: Control) -> dict[str, Any]:
 
 
 def wishes_of_lines(control: Control) -> "Wishes | Iterator[Wishes]":
-    """The same for every line, or, if every line has a prefix of its own, one after the other."""
+    """The wishes for every line, or, with --prefixes, one after the other for each line."""
     from manyheads.decoding.glossary import read_glossary
     from manyheads.decoding.wishes import Wishes
 

@@ -1,4 +1,4 @@
-"""`manyheads data`: what is the matter with a corpus, a corpus without it, and one as a model would have written it."""
+"""`manyheads data`: check a corpus, clean it, or replace its targets by a model's translations."""
 
 import json
 import os
@@ -15,7 +15,7 @@ __all__ = ["app", "check", "clean", "distill"]
 
 app = App(
     name="data",
-    help="""What is the matter with a corpus, a corpus without it, and one as a model would have written it.
+    help="""Check, clean or distill sentence pairs.
 
 ```
 manyheads data check pairs.tsv --against test.tsv
@@ -38,7 +38,7 @@ def check(
     examples: Whole = 2,
     as_json: Json = False,
 ) -> None:
-    """Look through pairs for all that may be the matter with them, and report it with counts and examples.
+    """Report what may be wrong with sentence pairs, with counts and examples.
 
     ```
     manyheads data check pairs.tsv --against dev.tsv test.tsv
@@ -48,19 +48,19 @@ def check(
     Parameters
     ----------
     files
-        Files of pairs (TSV, JSONL, TMX, PO), and source files each followed by its target file, as `train` takes them.
+        Files of pairs (TSV, JSONL, TMX, PO), or source files each followed by its target file, as for `train`.
     against
-        A development or test set: its pairs should not be in the files.
+        Development or test set whose pairs should not be in the files.
     model
-        Count the pieces of this model's tokenizer (default: pieces learnt from the files).
+        Count pieces with this model's tokenizer (default: with one learnt from the files).
     source
-        What the source is called in JSONL (a key) and TMX (a language).
+        Name of the source: a key in JSONL, a language in TMX and PO.
     target
-        What the target is called.
+        Name of the target, likewise.
     examples
-        How many to show of each finding.
+        Examples to show of each finding.
     as_json
-        One JSON object: rows, pairs, pieces, lengths, sides_told_apart, findings.
+        Print one JSON object: rows, pairs, pieces, lengths, sides_told_apart, findings.
     """
     from manyheads.checking.api import check_data
     from manyheads.cli.alive import working
@@ -88,35 +88,37 @@ def clean(
     source: str | None = None,
     target: str | None = None,
 ) -> None:
-    """Write the pairs that have none of the findings you name; those that have one go to a file of their own.
+    """Remove or mend pairs with the problems you name.
 
     ```
     manyheads data clean pairs.tsv --out clean.tsv --drop duplicate,same,swapped
     manyheads data clean a.tsv b.jsonl --out clean.de.gz clean.en.gz --drop ratio=4,overlap --against test.tsv --fix space
     ```
 
-    Rows that are no pair to learn from (blank, not UTF-8, …) are removed, too.
+    The removed pairs go to a file of their own. Rows that are not a usable pair (blank, not UTF-8, …) are always
+    removed.
 
     Parameters
     ----------
     files
-        Files of pairs (TSV, JSONL, TMX, PO), and source files each followed by its target file.
+        Files of pairs (TSV, JSONL, TMX, PO), or source files each followed by its target file.
     out
-        A TSV file, or a source file and a target file; packed if the name ends in .gz or .zst.
+        File to write: a TSV file, or a source file and a target file; compressed if the name ends in .gz or .zst.
     drop
-        Findings of `manyheads data check`, with commas between them; length and ratio take a limit: ratio=4.
+        Remove pairs with these findings of `manyheads data check`, separated by commas; length and ratio take a limit:
+        ratio=4.
     fix
-        Mend instead of removing: control, invisible, space, swapped.
+        Mend these findings instead of removing the pairs: control, invisible, quoted, space, swapped.
     removed
-        Where the removed pairs go, as TSV: file, line, reason, source, target (default: OUT.removed.tsv).
+        TSV file for the removed pairs: file, line, reason, source, target (default: OUT.removed.tsv).
     against
-        What --drop overlap and --drop seen compare with.
+        For --drop overlap and --drop seen: development or test set to compare with.
     model
-        Whose pieces --drop length counts (default: pieces learnt from the files).
+        For --drop length: count pieces with this model's tokenizer (default: with one learnt from the files).
     source
-        What the source is called in JSONL (a key) and TMX (a language).
+        Name of the source: a key in JSONL, a language in TMX and PO.
     target
-        What the target is called.
+        Name of the target, likewise.
     """
     from manyheads.checking.api import clean_data
     from manyheads.checking.choices import output_places, parse_drop, split
@@ -124,7 +126,7 @@ def clean(
     from manyheads.cli.datatable import cleaned_lines
 
     wanted, mended = parse_drop(drop), list(split(fix))
-    for place in reversed(output_places(out, removed)):  # what was named comes first
+    for place in reversed(output_places(out, removed)):  # check what the user named first
         check_folder(place)
     with working("cleaning"):
         cleaned = clean_data(
@@ -151,8 +153,7 @@ def distill(
     device: Device = "auto",
     precision: Precision = "auto",
 ) -> None:
-    """Write the pairs of a corpus with what a model makes of their sources: what another model, above all one that writes all tokens at once, learns
-    from more easily.
+    """Replace the targets of sentence pairs by a model's translations.
 
     ```
     manyheads data distill runs/teacher train.tsv --out distilled.tsv
@@ -160,22 +161,24 @@ def distill(
     manyheads train parallel/mask --train distilled.tsv --out runs/parallel
     ```
 
-    A pair whose translation nobody should learn from (blank, cut off, in a loop) keeps its own target, and is counted.
+    Another model learns more easily from such pairs, above all one that writes all tokens at once. A pair whose
+    translation is not fit to learn from (blank, cut off, in a loop) keeps its own target and is counted.
 
     Parameters
     ----------
     files
-        Files of pairs (TSV, JSONL, TMX, PO), and source files each followed by its target file, as `train` takes them.
+        Files of pairs (TSV, JSONL, TMX, PO), or source files each followed by its target file, as for `train`.
     out
-        A TSV file, packed if its name ends in .gz or .zst. Until all is there, what is ready stands in OUT.part.
+        TSV file to write, compressed if its name ends in .gz or .zst. Until it is complete, finished pairs are in
+        OUT.part.
     batch
-        Lines computed together (64; on a GPU 256).
+        Lines computed together (default: 64; 256 on a GPU if the model writes token by token).
     resume
-        Go on with what was stopped, if something was: the same command, with --resume.
+        Continue where this command was stopped, if it was: repeat it with --resume.
     source
-        What the source is called in JSONL (a key) and TMX (a language).
+        Name of the source: a key in JSONL, a language in TMX and PO.
     target
-        What the target is called.
+        Name of the target, likewise.
     """
     from manyheads.cli.alive import counting
     from manyheads.decoding.distillation import KEPT
@@ -191,11 +194,11 @@ def distill(
             )  # fmt: skip
     except KeyboardInterrupt:
         if os.path.exists(f"{out}.part"):
-            print(f"stopped; what is ready is in {out}.part, and --resume goes on with it", file=sys.stderr)  # noqa: T201
+            print(f"stopped; the finished pairs are in {out}.part, --resume continues from there", file=sys.stderr)  # noqa: T201
         raise
-    before = f", {found.before:,} of them before it was stopped" if found.before else ""
+    before = f", {found.before:,} of them from before the stop" if found.before else ""
     print(f"{out}: {how_many(found.pairs, 'pair')}{before}", file=sys.stderr)  # noqa: T201
     for sentence in found.counts.sentences():
         print(sentence, file=sys.stderr)  # noqa: T201
     for reason, why in KEPT.items():
-        say(found.kept[reason], f"with the target of the pair itself, {why}")
+        say(found.kept[reason], f"kept with the original target, {why}")

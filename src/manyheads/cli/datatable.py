@@ -1,4 +1,4 @@
-"""How what was found in a corpus is shown: eighty columns are enough."""
+"""Tables of what was found in a corpus, and the summary of a cleaned one. Eighty columns are enough."""
 
 from collections.abc import Iterator, Sequence
 
@@ -26,7 +26,7 @@ def print_report(files: Sequence[str], report: Report) -> None:
     if report.not_found:
         out.print(f"\nnone with: {', '.join(report.not_found)}")
     if not report.judges_sides:
-        out.print("the sides look too much alike for languages to be told apart: swapped and language were not judged")
+        out.print("the sides look too much alike to tell their languages apart: swapped and language were not checked")
     for name in report.found if report.most_examples else ():
         out.print(f"\n[bold]{name}[/]")
         for example in report.examples[name]:
@@ -64,7 +64,7 @@ def share(percent: float) -> str:
 
 
 def example_lines(example: Example, several_files: bool, width: int) -> str:
-    """Where it is and both texts: in one line if there is room, else the target below the source."""
+    """The place of an example and both texts, on one line if they fit, otherwise the target below the source."""
     place = f"  {file_name(example.file)}:{example.line}  " if several_files else f"  {example.line}  "
     source, target = visible(example.source[:1_000]), visible(example.target[:1_000])
     if len(place) + len(source) + len(target) + 3 <= width:

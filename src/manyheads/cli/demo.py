@@ -1,4 +1,4 @@
-"""`manyheads demo`: see it work, on this machine, in a few minutes."""
+"""`manyheads demo`: training and translation on this machine, in a few minutes."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,19 +13,22 @@ __all__ = ["demo"]
 def demo(
     *, out: str = "runs/demo", resume: Annotated[bool, Parameter(negative=(), show_default=False)] = False
 ) -> None:
-    """Train a pronouncer on the bundled dictionary on this machine, score it, use it; then translate with the bundled model.
+    """Train a small model in a few minutes, then translate.
 
     ```
     manyheads demo
     manyheads demo --out /tmp/demo
     ```
 
+    The small model learns to pronounce English words from the bundled dictionary, and is scored and used. The bundled
+    model de-en translates.
+
     Parameters
     ----------
     out
-        Folder of the run.
+        Run folder.
     resume
-        Go on with the demo in --out.
+        Continue the demo in --out.
     """
 
     from manyheads.demo import run_demo

@@ -1,4 +1,4 @@
-"""`manyheads embed`: vectors of texts."""
+"""`manyheads embed`: turn texts into vectors."""
 
 import json
 import os
@@ -29,23 +29,26 @@ def embed(
     device: Device = "auto",
     precision: Precision = "auto",
 ) -> None:
-    """A vector for each line: texts that mean about the same have vectors that point about the same way.
+    """Print a vector for each line of a file or standard input.
 
     ```
     manyheads embed runs/minilm --input sentences.txt > vectors.txt
     echo "A dog is asleep." | manyheads embed runs/minilm --json
     ```
 
+    Texts with about the same meaning have vectors that point in about the same direction.
+
     Parameters
     ----------
     model
-        A model folder, as `manyheads import` makes it.
+        Folder of an encoder, trained here or made by `manyheads import`.
     input
-        A file, plain, gzip or zstd; - is standard input.
+        File to read, one text per line, plain, gzip or zstd; - is standard input.
     output
-        A file, which is replaced when all is written; - is standard output. What ends in .npy is a NumPy array.
+        File to write, replaced only when complete; a NumPy array if its name ends in .npy; - is standard output.
     as_json
-        One JSON object a line: text, embedding, tokens. Without it, a line holds the numbers of a vector, with spaces between them.
+        Print one JSON object per line: text, embedding, tokens. (Otherwise a line holds the numbers of a vector,
+        separated by spaces.)
     """
     from manyheads.embedding.embedder import Embedder
     from manyheads.text.lines import read_texts
@@ -58,13 +61,13 @@ def embed(
             truncated += found.truncated
             not_finite += not found.finite
             write(found)
-    say(truncated, f"longer than {embedder.config.max_length} tokens: the vector is that of the beginning")
+    say(truncated, f"longer than {embedder.config.max_length} tokens: only the beginning was embedded")
     say(not_finite, "with numbers that are not finite (--precision bf16 or fp32 holds larger ones)")
 
 
 @contextmanager
 def open_vectors(path: str, as_json: bool, width: int) -> Iterator[Write]:
-    """Takes what was embedded, one after the other."""
+    """Open the output for vectors. Yields a function that writes one of them."""
     if path.lower().endswith(".npy"):
         if as_json:
             raise OptionError(f"vectors are written as JSON or as an array, got --json and {path!r}")
@@ -78,7 +81,7 @@ def open_vectors(path: str, as_json: bool, width: int) -> Iterator[Write]:
 
 @contextmanager
 def open_array(path: str, width: int) -> Iterator[Write]:
-    """The vectors are on disk as they come; the array appears when all are there."""
+    """Open a .npy file: vectors go to disk as they come, and the array appears when all of them are written."""
     import numpy as np
 
     check_folder(path)
@@ -114,5 +117,5 @@ def as_numbers(found: Any) -> str:
 
 
 def rounded(found: Any) -> list[float]:
-    """What float32 holds, and no more digits."""
+    """The numbers of a vector, with as many digits as float32 holds."""
     return [float(f"{number:.7g}") for number in found.vector.tolist()]

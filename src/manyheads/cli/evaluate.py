@@ -1,4 +1,4 @@
-"""`manyheads evaluate`: how good a model is on pairs it has not seen."""
+"""`manyheads evaluate`: score a model on data it has not seen."""
 
 import json
 from dataclasses import replace
@@ -51,9 +51,7 @@ def evaluate(
     device: Device = "auto",
     precision: Precision = "fp32",
 ) -> None:
-    """Translate the sources of a test set and score them against its targets. Of a language model, tell how surprised it is by texts; of a
-    pre-trained encoder, by words that are hidden from it; of a classifier, how often its labels are right; of an encoder, how well vectors find
-    the other text of a pair.
+    """Score a model on a test set.
 
     ```
     manyheads evaluate de-en --data test.tsv
@@ -62,15 +60,27 @@ def evaluate(
     manyheads evaluate runs/mood --data labelled.tsv
     ```
 
+    What is measured, and what --data holds, depends on the model:
+
+    - translator: its translations of the sources, against the targets
+    - language model: how well it predicts texts, one per line
+    - pre-trained encoder: how well it predicts hidden words of texts, one per line
+    - classifier: how often it labels texts correctly
+    - encoder: how well its vectors find the other text of a pair
+
     Parameters
     ----------
     as_json
-        One JSON object; of a language model, which is scored on texts, a line each: perplexity, bits_per_byte, tokens, lines, left_out,
-        truncated, precision, seconds. Of a pre-trained encoder: loss, perplexity and accuracy (in percent) of hidden pieces, tokens (that
-        were hidden), lines, left_out, truncated, precision, seconds. Of a translator: bleu, chrf, perplexity (null if it is not finite), exact, signature, lines, left_out, not_finite (lines),
-        precision, seconds (and wer, per of phones); with a judge, perplexity is still that of the model itself. Of a classifier: loss (null if it is not finite), accuracy, macro_f1, classes (of each: count, precision, recall,
-        f1), lines, left_out, truncated, not_finite, precision, seconds. Of an encoder: mrr, accuracy_at_1, lines, left_out, truncated, not_finite, precision,
-        seconds.
+        Print one JSON object:
+
+        - translator: bleu, chrf, perplexity (of the model alone, without judges; null if not finite), exact, signature,
+          lines, left_out, not_finite (lines), precision, seconds; for phones also wer and per
+        - language model: perplexity, bits_per_byte, tokens, lines, left_out, truncated, precision, seconds
+        - pre-trained encoder: loss, perplexity and accuracy (in percent) of hidden pieces, tokens (the hidden ones),
+          lines, left_out, truncated, precision, seconds
+        - classifier: loss (null if not finite), accuracy, macro_f1, classes (count, precision, recall, f1 of each),
+          lines, left_out, truncated, not_finite, precision, seconds
+        - encoder: mrr, accuracy_at_1, lines, left_out, truncated, not_finite, precision, seconds
     """
     from manyheads.evaluation.api import evaluate as evaluate_model
     from manyheads.modelfolder import task_of_folder
@@ -107,7 +117,7 @@ Names = tuple[str | None, str | None]
 
 
 def refuse_options(kind: str, **given: Any) -> None:
-    """What is said of a search, or of two sides, means nothing to a model that is scored on texts."""
+    """Refuse options of a search or of two sides, which mean nothing to a model that is scored on texts."""
     for name, value in given.items():
         if value not in (None, ()):
             raise OptionError(f"{kind} is scored on texts as they are, got {name.replace('_', '-')} {value}")
@@ -141,7 +151,7 @@ def score_encoder(model: str, data: tuple[str, ...], names: Names, device: str, 
 
 
 def named_reading(model: str, names: Names, labels: bool = False) -> Any:
-    """As the recipe says, but for what is named here."""
+    """How to read files: as the model's recipe says, except for sides that are named on the command line."""
     from manyheads.modelfolder import find_model, recipe_in
 
     reading = recipe_in(find_model(model)).data.reading
@@ -154,7 +164,7 @@ ON_TEXTS = {
     "classify": ("a classifier", True, score_classifier),
     "embed": ("an encoder", True, score_encoder),
 }
-"""By task: models that are scored on texts (what they are called), whether files of theirs name two sides, and how."""
+"""Tasks whose models are scored on texts: (name of such a model, whether its files name two sides, how to score)."""
 
 
 def show_texts(scores: dict[str, Any], as_json: bool) -> None:
@@ -163,10 +173,10 @@ def show_texts(scores: dict[str, Any], as_json: bool) -> None:
     else:
         show({name: value for name, value in scores.items() if name != "classes"})
         show_classes(scores.get("classes", {}))
-    say(scores.get("truncated", 0), "longer than the model reads: their beginning is scored")
+    say(scores.get("truncated", 0), "longer than the model reads: only the beginning was scored")
     say(
         scores.get("not_finite", 0),
-        "with numbers that are not finite, never right (--precision bf16 or fp32 holds larger ones)",
+        "with numbers that are not finite, counted as wrong (--precision bf16 or fp32 holds larger ones)",
     )
 
 

@@ -1,4 +1,4 @@
-"""`manyheads export`: a model of ours, as a folder that other libraries read."""
+"""`manyheads export`: write a model as a folder that other libraries read."""
 
 import sys
 from typing import Literal
@@ -7,25 +7,26 @@ __all__ = ["export"]
 
 
 def export(model: str, out: str, /, *, to: Literal["huggingface"]) -> None:
-    """Make a folder of a model that other libraries read: of an encoder a BERT, for `transformers` and sentence-transformers; of a language
-    model a GPT-2 or a Llama.
+    """Export a model for Hugging Face's libraries.
 
     ```
     manyheads export runs/minilm --to huggingface minilm
     manyheads export runs/lm --to huggingface lm
     ```
 
-    Of an encoder with a head, to tell labels or hidden words, the encoder alone is exported. Written are config.json, model.safetensors, tokenizer.json and tokenizer_config.json; for an encoder also modules.json and the
-    pooling. What no class there can compute is refused.
+    An encoder becomes a BERT, for `transformers` and sentence-transformers; a language model becomes a GPT-2 or a
+    Llama. If an encoder has a head for labels or hidden words, the head is left out. A model that no class of theirs
+    can compute is refused. Files written: config.json, model.safetensors, tokenizer.json and tokenizer_config.json;
+    for an encoder also modules.json and the pooling.
 
     Parameters
     ----------
     model
-        A run folder.
+        Run folder.
     out
-        The folder to make.
+        Folder to create; it must not exist.
     to
-        Whose libraries are to read it.
+        Libraries to export for.
     """
     from manyheads.interop.api import export_model
 

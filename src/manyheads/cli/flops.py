@@ -1,4 +1,4 @@
-"""`manyheads flops`: what a recipe or a model costs, by part."""
+"""`manyheads flops`: the cost of a recipe or a model, by part."""
 
 import json
 from typing import Annotated, Any
@@ -31,7 +31,7 @@ def flops(
     set: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=False, show_default=False)] = (),  # noqa: A002
     as_json: Annotated[bool, Parameter(name="--json", negative=(), show_default=False)] = False,
 ) -> None:
-    """Parameters and multiply-adds of one forward pass, by part.
+    """Count the parameters and multiply-adds of a model, by part.
 
     ```
     manyheads flops paper/base
@@ -40,23 +40,23 @@ def flops(
     manyheads flops de-en
     ```
 
-    Of an encoder alone, what is counted ends with the vectors of its tokens; of a model that writes all tokens at once, with the first
-    iteration.
+    One forward pass is counted: of an encoder alone, up to the vectors of its tokens; of a model that writes all
+    tokens at once, the first iteration.
 
     Parameters
     ----------
     recipe
         A preset (`manyheads recipes` lists them), a TOML file, a run folder or a bundled model.
     batch
-        Sentence pairs, or texts.
+        Sentence pairs or texts in the batch.
     length
-        Tokens in each; of a pair, source tokens.
+        Tokens of each text; for pairs, of each source.
     target_length
-        Target tokens of a pair, if not as many.
+        Tokens of each target (default: as --length).
     set
-        Change a key of the recipe; repeat it for more: --set model.width=256 --set model.layers=3.
+        Change a key of the recipe; may be repeated: --set model.width=256 --set model.layers=3.
     as_json
-        One JSON object instead of a table.
+        Print one JSON object instead of a table.
     """
     chosen, words = find(recipe, parse_changes(set))
     lengths, cost = count(chosen.model, words, batch, length, target_length)
@@ -67,13 +67,13 @@ def flops(
 
 
 def find(name: str, changes: dict[str, Any]) -> tuple[Recipe, tuple[int, int]]:
-    """A recipe, and how many pieces source and target have: as many as it asks for; of a model, as many as there are."""
+    """(the recipe, (source pieces, target pieces)): pieces as the recipe asks for, or as a trained model has them."""
     if name.endswith(".toml") or name in recipe_names():
         return with_pieces(load_recipe(name, changes))
     from manyheads.modelfolder import bundled_models, is_folder, load_description
 
     if not is_folder(name) and name not in bundled_models():
-        return with_pieces(load_recipe(name, changes))  # which says what a recipe may be
+        return with_pieces(load_recipe(name, changes))  # raises the error that says what a recipe may be
     vocabulary, recipe = load_description(name)
     return change_recipe(recipe.as_tables(), changes, name), vocabulary.sizes
 
@@ -85,7 +85,7 @@ def with_pieces(recipe: Recipe) -> tuple[Recipe, tuple[int, int]]:
 def count(
     model: StackConfig, words: tuple[int, int], batch: int, length: int, target_length: int | None
 ) -> tuple[dict[str, int], Cost]:
-    """The lengths by their names, and what they cost."""
+    """(the lengths by name, the cost)"""
     if isinstance(model, TransformerConfig):
         lengths = {"source_length": length, "target_length": target_length or length}
         if isinstance(model, ParallelConfig):
@@ -98,7 +98,7 @@ def count(
 
 
 def print_whole(table: Table) -> None:
-    """Figures are never cut: on a screen that is too narrow, lines wrap."""
+    """Print a table without cutting figures: on a screen that is too narrow, lines wrap."""
     console = Out()
     console.width = max(console.width, Measurement.get(console, console.options.update(width=10_000), table).maximum)
     console.print(table)
@@ -122,7 +122,7 @@ def title(recipe: str, words: tuple[int, int], batch: int, lengths: dict[str, in
 def as_table(title: str, cost: Cost) -> Table:
     table = Table(
         title=title,
-        caption="one forward pass, every score counted, masked or not;\na training step costs three; a multiply-add is 2 flops",
+        caption="one forward pass, masked attention scores included;\na training step costs three; a multiply-add is 2 flops",
     )
     table.add_column("part")
     for column in ("parameters", "%", "multiply-adds", "%"):

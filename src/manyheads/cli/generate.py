@@ -1,4 +1,4 @@
-"""`manyheads generate`: a language model goes on with a text."""
+"""`manyheads generate`: continue a text with a language model."""
 
 import json
 from typing import Annotated, Any
@@ -24,31 +24,35 @@ def generate(
     device: Device = "auto",
     precision: Precision = "auto",
 ) -> None:
-    """What comes after a text, as it is written.
+    """Continue a text with a language model.
 
     ```
     manyheads generate runs/gpt2 --prompt "Once upon a time"
     head -1 story.txt | manyheads generate runs/lm --tokens 200 --temperature 0.7
     ```
 
+    The text is printed as it is written.
+
     Parameters
     ----------
     model
-        A run folder of a language model, or what `manyheads import` has made of a GPT-2.
+        Folder of a language model, trained here or made by `manyheads import`.
     prompt
-        The text to go on with; without it, standard input. (Models that were trained here know texts of one line.)
+        Text to continue (default: standard input). Models trained here know texts of one line only.
     tokens
-        To write, at most (default: what the model's recipe says, or 100).
+        Maximum number of tokens to write (default: from the model's recipe, or 100).
     temperature
-        Below 1 the likely becomes likelier; 0 = always the likeliest (default: as the recipe says, or 0.8).
+        Temperature of the draws: below 1, likely tokens become likelier; 0 = always the likeliest (default: from the
+        model's recipe, or 0.8).
     top_k
-        Draw among so many tokens; 0 = all.
+        Draw among this many of the likeliest tokens; 0 = all (default: from the model's recipe, or 0).
     top_p
-        Draw among the likeliest tokens that together have this probability (default: as the recipe says, or 0.95).
+        Draw among the likeliest tokens that together have this probability (default: from the model's recipe, or 0.95).
     seed
-        Of the draws: the same seed, the same text.
+        Seed of the draws; the same seed gives the same text.
     as_json
-        One JSON object a token, as it is written: token, text, log_probability; the last has a reason: end, tokens or room.
+        Print one JSON object per token, as it is written: token, text, log_probability; the last also has reason: end,
+        tokens or room.
     """
     from manyheads.generation.writer import Writer
     from manyheads.text.lines import read_texts

@@ -1,4 +1,4 @@
-"""The head report of `manyheads inspect --data`: progress while it is made, and a table of the heads that matter most."""
+"""The head report of `manyheads inspect --data`: its progress, and a table of the heads that matter most."""
 
 import sys
 from collections import Counter
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["LIMIT", "report_on", "show_report"]
 
 LIMIT = 100
-"""Pairs: with these the 56 heads of the bundled model take one to two minutes on one core."""
+"""Pairs. With this many, the 56 heads of the bundled model take one to two minutes on one core."""
 SHOWN = 12
 CHANCE = 0.05
 
@@ -25,7 +25,7 @@ CHANCE = 0.05
 def report_on(
     translator: Any, data: tuple[str, ...], limit: int, options: dict[str, Any]
 ) -> "tuple[HeadReport, list[Any]]":
-    """The report on pairs of files, and the pairs. What goes on, and for how long, is said on stderr."""
+    """(the report on pairs from files, the pairs). Progress goes to stderr."""
     from rich.progress import track
 
     from manyheads.inspection.headreport import report_heads
@@ -39,13 +39,11 @@ def report_on(
 
     def follow(heads: Sequence[Any]) -> Iterable[Any]:
         used = min(limit, len(pairs))
-        console.print(
-            f"{len(heads)} heads, each taken out in turn, on {used:,} of {len(pairs):,} pairs", soft_wrap=True
-        )
+        console.print(f"{len(heads)} heads, each removed in turn, on {used:,} of {len(pairs):,} pairs", soft_wrap=True)
         return track(heads, "without", console=console, transient=True, disable=not console.is_terminal)
 
     report = report_heads(translator, pairs, limit=limit, follow=follow, **options)
-    say(report.cut, "longer than is looked at: only how they begin")
+    say(report.cut, "too long to use in full: only the beginning was used")
     return report, pairs
 
 
@@ -73,9 +71,9 @@ def show_report(console: Console, report: "HeadReport") -> None:
 
 def footnote(report: "HeadReport") -> str:
     if any(head.lost.bleu_p is None for head in report.heads):
-        return "these are few pairs: what BLEU and chrF lose may be chance"
+        return "these are few pairs: differences in BLEU and chrF may be chance"
     by_chance = max(1, round(CHANCE * len(report.heads)))
-    return f"* p ≤ {CHANCE}; of {len(report.heads)} heads, about {by_chance} by chance alone"
+    return f"* p ≤ {CHANCE}; of {len(report.heads)} heads, expect about {by_chance} by chance alone"
 
 
 def row(head: "HeadFigures") -> list[str | Text]:
@@ -89,7 +87,7 @@ def row(head: "HeadFigures") -> list[str | Text]:
 
 
 def told(head: "HeadFigures") -> str:
-    """Its role, and where it is weight on one place, how much."""
+    """A head's role and, if the role is weight on one place, how much of it."""
     name = {"begin and end": "ends", "aligns": "aligned"}.get(head.role, head.role)
     share = f" {head.looks[name]:.2f}" if name in head.looks else ""
     return f"{head.role}{share}{', as it reads' if head.role == 'aligns' and head.read else ''}"

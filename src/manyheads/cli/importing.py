@@ -1,4 +1,4 @@
-"""`manyheads import`: a model from elsewhere, as a model folder."""
+"""`manyheads import`: turn a model of another library into a model folder."""
 
 import sys
 
@@ -6,7 +6,7 @@ __all__ = ["import_model"]
 
 
 def import_model(source: str, out: str, /) -> None:
-    """Make a model folder of a BERT, GPT-2 or Llama that Hugging Face's libraries have saved; a BERT also as sentence-transformers saves it.
+    """Import a model saved by Hugging Face's libraries.
 
     ```
     manyheads import all-MiniLM-L6-v2 runs/minilm
@@ -15,15 +15,16 @@ def import_model(source: str, out: str, /) -> None:
     echo "Once upon a time" | manyheads generate runs/gpt2
     ```
 
-    Read are config.json, tokenizer.json, model.safetensors and, if they are there, modules.json, the pooling's config.json and
-    sentence_bert_config.json. Nothing in the folder is run.
+    It may be a BERT (also in the format of sentence-transformers), a GPT-2 or a Llama. Files read: config.json,
+    tokenizer.json, model.safetensors and, if present, modules.json, the pooling's config.json and
+    sentence_bert_config.json. No code in the folder is run.
 
     Parameters
     ----------
     source
-        The folder.
+        Folder of the saved model.
     out
-        The folder to make.
+        Model folder to create; it must not exist.
     """
     from manyheads.interop.api import import_model as make
 

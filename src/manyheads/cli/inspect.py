@@ -1,4 +1,4 @@
-"""`manyheads inspect`: what every head of a model did with one sentence."""
+"""`manyheads inspect`: what every head of a model does with one text, or over a set of pairs."""
 
 import json
 import sys
@@ -52,7 +52,7 @@ def inspect(
     attribution: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     device: Device = "auto",
 ) -> None:
-    """Show what every head of a model did with a text: as a page, a picture, numbers, or here in the terminal.
+    """Show what every attention head of a model does with a text.
 
     ```
     manyheads inspect de-en --text "Ein Hund schläft."
@@ -66,65 +66,70 @@ def inspect(
     manyheads inspect runs/parallel --text "Ein Hund schläft." --iterations 4
     ```
 
-    A model that translates is looked at while it does; an encoder alone, while it reads; a language model, while it goes on with the text. Of one that writes
-    all tokens at once, every iteration is shown, or the graph that it reads. Reports on heads, comparisons and replays are of models that translate token by
-    token.
+    The result is a page, a picture, numbers, or a heat map in the terminal. A translator is shown while it
+    translates, an encoder while it reads, a language model while it continues the text. Of a model that writes all
+    tokens at once, every iteration is shown, or the graph that it reads. --data, --compare and --replay are for
+    models that translate token by token.
 
     Parameters
     ----------
     text
-        What the model reads; without it, a line of standard input, or the first pair of the data.
+        Text for the model to read (default: a line of standard input, or with --data the first pair).
     target
-        What the model is made to write, and one that it is compared with; without it, what they write by themselves. A language
-        model writes it right behind the text, as it is; without a text, it is a text that is only read.
+        Text that the model is made to write, and with --compare the second model too (default: what each writes by
+        itself). For a language model it follows --text directly; without --text, it is only read.
     data
-        Pairs to report on every head with: its role, and what is lost without it (translations are greedy, unless
-        --beam says otherwise). A file (TSV, JSONL, TMX, PO), or a source file and a target file.
+        Pairs for a report on every head: its role, and what is lost without it. A file (TSV, JSONL, TMX, PO), or a
+        source file and a target file. Translations are greedy unless --beam is given.
     limit
-        How many of these pairs, spread evenly over all (default: 100).
+        Pairs of --data to use, spread evenly over all of them (default: 100).
     html
-        A page to explore every head in; one file that needs no network.
+        Page to write, to explore every head; a single file that needs no network.
     png
-        A picture. It needs matplotlib: pip install 'manyheads[inspect]'.
+        Picture to write; needs matplotlib: pip install 'manyheads[inspect]'.
     svg
-        The same, for print.
+        Picture to write, for print.
     as_json
-        All weights: schema, source, target, translation, score, attention{encoder, decoder, cross} as lists of
-        [layer][head][query][key], as far as a model has them, and with --data the report on heads; of a model that writes all at once
-        also tries, every length and iteration, or the graph. A single dash is standard output.
+        File for all weights: schema, source, target, translation, score, attention{encoder, decoder, cross} as lists of
+        [layer][head][query][key], as far as the model has them; with --data also the report on heads; for a model that
+        writes all tokens at once also tries (every length and iteration) or the graph; - is standard output.
     compare
-        A second model for the page, side by side with the first: a run, a bundled model, or a checkpoint of a run
+        Second model for the page, side by side with the first: a run folder, a bundled model or a checkpoint of a run
         (RUN/checkpoints/step-N).
     compare_text
-        What the second reads; without it, the same.
+        Text for the second side of a comparison (default: the same text).
     compare_off
-        Heads that the second goes without: KIND:LAYER:HEAD, such as cross:3:1.
+        Head to switch off on the second side of a comparison, as KIND:LAYER:HEAD (cross:3:1); may be repeated.
     replay
-        Instead of a text: the pair that a run looked at while it was trained, and on the page what every head did with it at
+        Show the pair that a run followed during training instead of a text; the page has what every head did with it at
         each validation.
     term
-        A heat map in the terminal, the iterations, or the report; what is shown when no file is asked for.
+        Show a heat map, the iterations or the report in the terminal (default if no file is requested).
     view
-        What a picture shows: matrix, map (every head) or lines; with --data, heads; of a model that writes all at once, iterations.
+        What a picture shows: matrix, lines or map (every head); heads, with --data; iterations, for a model that
+        writes all tokens at once.
     attention
-        Of which attention a matrix or lines are: encoder, decoder or cross (default: cross, or the one that a model has).
+        Attention that a matrix or lines show: encoder, decoder or cross (default: cross, or the one that the model
+        has).
     layer
-        Counted from 0; by default the one that tells best which words belong together, or the last.
+        Layer, counted from 0 (default: the one that aligns words best, or the last).
     head
-        Counted from 0; by default the mean of the layer's heads.
+        Head, counted from 0 (default: the mean of the layer's heads).
     pieces
         Show pieces instead of words.
     part
-        A long text is read sentence by sentence; which of them.
+        Part of a long text to show, counted from 1; long texts are read sentence by sentence.
     tokens
-        How many a language model writes, always the likeliest (default: 12).
+        For language models: tokens to write, always the likeliest (default: 12).
     lengths
-        Of a model that predicts how long a translation is: how many lengths are tried.
+        For models that predict the length of a translation: number of lengths to try (default: from the model's
+        recipe).
     iteration
-        Of a model that writes all at once: whose attention is shown, counted from 1 (default: the last).
+        For models that write all tokens at once: iteration whose attention is shown, counted from 1 (default: the
+        last).
     attribution
-        What a page has beside attention, several times if wanted: leave-one-out, integrated-gradients. It has
-        gradient-x-input and value-zeroing where they take no time, or if they are asked for.
+        Attribution to add to the page, beside attention: leave-one-out or integrated-gradients; may be repeated.
+        gradient-x-input and value-zeroing are there anyway where they are quick to compute, and elsewhere if named.
     """
     for path in filter(None, (html, svg, png, as_json)):
         check_folder(path)
@@ -137,7 +142,7 @@ def inspect(
         raise OptionError("a comparison is a page: it goes with --html alone", hint="--html both.html")
     if (limit is not None or view == "heads") and not data:
         asked = "--limit" if limit is not None else "--view heads"
-        raise OptionError(f"a report on heads is of pairs of lines, got {asked} without --data", hint="--data dev.tsv")
+        raise OptionError(f"a report on heads needs pairs, got {asked} without --data", hint="--data dev.tsv")
     from manyheads.generation.writer import Writer
     from manyheads.inspection.api import WrittenAtOnce
     from manyheads.inspection.api import inspect as inspect_text
@@ -164,7 +169,7 @@ def inspect(
     more = given(part=None if part == 1 else part, replay=replay or None, report=report)
     found = inspect_text(subject, text, target, **options, **more)
     if isinstance(found, Translated) and found.parts > 1:
-        print(f"the text is read in {found.parts} parts; this is part {part}: --part shows another", file=sys.stderr)  # noqa: T201
+        print(f"the text is read in {found.parts} parts; this is part {part}: --part N shows another", file=sys.stderr)  # noqa: T201
     if comparing and html is not None:
         second = check_translates(open_model(compare, device), "compare", compare) if compare else subject
         options |= {"off": [Head(*one) for one in off], "part": 1 if compare_text else part}
@@ -193,7 +198,7 @@ def inspect(
 
 
 def given(**options: Any) -> dict[str, Any]:
-    """Those that were."""
+    """The options that were given."""
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -202,17 +207,17 @@ def check_translates(subject: Any, name: str, place: str) -> Any:
     from manyheads.decoding.translator import Translator
 
     if not isinstance(subject, Translator):
-        raise OptionError(f"--{name} is of models that translate, got {place}", hint="--text and --html show it, too")
+        raise OptionError(f"--{name} is for models that translate, got {place}", hint="--text and --html show it, too")
     if isinstance(subject, ParallelTranslator):
         raise OptionError(
-            f"--{name} is of models that write token by token, got {place}, which writes all at once",
+            f"--{name} is for models that write token by token, got {place}, which writes all at once",
             hint="--text and --html show it, too",
         )
     return subject
 
 
 def read_head(text: str) -> tuple[str, int, int]:
-    """cross:3:1"""
+    """Parse KIND:LAYER:HEAD: "cross:3:1" is ("cross", 3, 1)."""
     kind, *numbers = text.split(":")
     if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
         raise OptionError(
@@ -222,7 +227,7 @@ def read_head(text: str) -> tuple[str, int, int]:
 
 
 def first_pair(translator: Any, pairs: list[tuple[str, str]], target: str | None) -> tuple[str, str | None]:
-    """The first that is read in one part, and what it is to be translated as."""
+    """(the source of the first pair that is read in one part, its target unless another one is given)"""
     source, reference = next((pair for pair in pairs if len(translator.read([pair[0]])[0]) == 1), (pairs[0][0], None))
     return source, target or reference
 

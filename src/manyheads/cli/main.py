@@ -1,7 +1,7 @@
-"""The command `manyheads`. Each verb is one file in this folder. None imports torch before it needs it.
+"""The command `manyheads`. Each verb is a file in this folder, and imports torch only when it needs it.
 
-Results go to stdout, everything else to stderr. Exit status: 0 done, 1 failed, 2 refused usage or
-input, 130 or 143 stopped by a signal after saving.
+Results go to stdout, everything else to stderr. Exit status: 0 done, 1 failed, 2 usage or input refused,
+130 or 143 stopped by a signal after saving.
 """
 
 import io
@@ -46,13 +46,15 @@ app = App(
     version=__version__,
     help_format="markdown",
     console=Screen(),
-    help="""The Transformer, whole.
+    help="""Train Transformers, translate with them, score them and look inside.
 
 ```
 manyheads demo
 manyheads train small --train pairs.tsv --out runs/mine
 echo "Ein Hund schläft." | manyheads translate de-en
 ```
+
+`manyheads COMMAND --help` explains a command.
 """,
 )
 for verb in (
@@ -86,23 +88,23 @@ def main(arguments: list[str] | None = None) -> None:
     except SystemExit as end:
         if end.code in STOPPED:
             for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, signal.SIG_IGN)  # all is saved and said: who presses once more gets nothing else
+                signal.signal(number, signal.SIG_IGN)  # everything is saved and reported: ignore another Ctrl-C
         leave_others(end.code)
         raise
     leave_others(0)
 
 
 def leave_others(status: object) -> None:
-    """One of several processes ends at once; for one that never met the others, Python's own end is good enough."""
-    team = sys.modules.get("manyheads.team")  # it needs torch, which most commands do without
+    """End this process at once if it is one of several; a process that never joined others ends as Python does."""
+    team = sys.modules.get("manyheads.team")  # not imported here: it needs torch, which most commands do without
     if team is not None and team.several():
         team.leave(status if isinstance(status, int) else status is not None)
 
 
 def run(arguments: list[str] | None) -> None:
-    """Errors are one sentence and a hint on stderr, never a traceback."""
+    """Run a command line; print errors as one sentence and a hint on stderr, never as a traceback."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # closed by whoever started us
+        if getattr(sys, name) is None:  # closed by the process that started this one
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -112,24 +114,27 @@ def run(arguments: list[str] | None) -> None:
         try:
             app(named_stdin(words), exit_on_error=False, print_error=False)
         finally:
-            sys.stdout.flush()  # here, where it is known what to do if it fails
+            sys.stdout.flush()  # here, where a failure is handled below
     except CycloptsError as error:
         fail(*explain(error), 2)
     except ManyheadsError as error:
-        if error.said:  # by the first of several processes
+        if error.said:  # already printed by the first of several processes
             sys.modules["manyheads.team"].let_the_first_speak()
             sys.exit(error.status)
         fail(as_typed(error.message, words), error.hint, error.status)
-    except BrokenPipeError:  # the reader of our output has left, `manyheads … | head -1`: nothing is wrong
+    except BrokenPipeError:  # the reader of the output is gone, as in `manyheads … | head -1`: nothing is wrong
         forget_output()
-    except OSError as error:  # of our own output: all else is caught where it is known what was being done
+    except OSError as error:  # from writing the output: all others are caught where they arise
         forget_output()
         fail(f"the output could not be written: {error.strerror or error}", None, 1)
 
 
 def as_typed(message: str, words: list[str]) -> str:
-    """Options are called as they are typed, --n-best, and not as in Python. One of a single word may be a word of the sentence: only the first is sure
-    to be its name, and only if it was typed."""
+    """A message with options named as they are typed, --n-best instead of n_best.
+
+    A name of one word may also be an ordinary word of the sentence: it is replaced only at the start, and only if the
+    option was typed.
+    """
     typed = {word.partition("=")[0] for word in words}
     for option in options_of(words):
         name = option.removeprefix("--").replace("-", "_")
@@ -144,11 +149,11 @@ def as_typed(message: str, words: list[str]) -> str:
 
 
 OTHERWISE = (("stretch", "--length"), ("sample", "--mbr"))
-"""What is called otherwise in Python, or follows from something else: by what was typed."""
+"""Names in Python that differ from the option, or follow from another one: (name, option)."""
 
 
 def options_of(words: list[str]) -> list[str]:
-    """Those of the command that was typed."""
+    """The options of the command that was typed."""
     *_, command = app.parse_commands(words)[1]
     return [name for argument in command.assemble_argument_collection() for name in argument.names if name[:2] == "--"]
 
@@ -157,7 +162,7 @@ OUTPUTS = ("--out", "--removed")
 
 
 def named_stdin(words: list[str]) -> list[str]:
-    """Among several files the parser takes "-" for an option; by its name standard input is a file like any other."""
+    """The words with "-" as /dev/stdin: among several files the parser would take "-" for an option."""
     if words[:1] in (["translate"], ["inspect"]):
         return words
     before = ["", *words]
@@ -165,7 +170,7 @@ def named_stdin(words: list[str]) -> list[str]:
 
 
 def forget_output() -> None:
-    """What is still to be written has nowhere to go; Python would try again when it ends."""
+    """Send the rest of the output to nowhere; otherwise Python would try to write it again when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,4 +1,4 @@
-"""What was wrong with a command line, in our own words, where the parser's would not help."""
+"""Explain what is wrong with a command line where the parser's own message would not help."""
 
 from cyclopts import CycloptsError
 from cyclopts.exceptions import ConsumeMultipleError, MissingArgumentError, UnknownOptionError, UnusedCliTokensError
@@ -9,20 +9,20 @@ __all__ = ["explain"]
 
 INSTEAD = {
     "translate": 'a file and --output FILE, or a sentence: echo "Ein Hund schläft." | manyheads translate MODEL',
-    "inspect": 'a sentence is given by --text "Ein Hund schläft."',
-    "train": "files of pairs are given by --train",
-    "evaluate": "files of pairs are given by --data",
-    "score": "files of pairs are given by --data",
-    "compare": "files of pairs are given by --data",
+    "inspect": 'give the sentence with --text "Ein Hund schläft."',
+    "train": "give files of pairs with --train",
+    "evaluate": "give files of pairs with --data",
+    "score": "give files of pairs with --data",
+    "compare": "give files of pairs with --data",
 }
-"""By verb, how to say what people say otherwise."""
+"""For each verb, the right way to give an argument that people tend to give without an option."""
 
 
 def explain(error: CycloptsError) -> tuple[str, str]:
     """(what was wrong, what to do about it)"""
     chain = error.command_chain or ()
     command, verb = " ".join(["manyheads", *chain]), chain[-1] if chain else ""
-    shown = f"`{command} --help` shows what there is"
+    shown = f"`{command} --help` shows what it takes"
     match error:
         case ConsumeMultipleError():
             return f"{name_of(error)} takes at least one value, got none", shown

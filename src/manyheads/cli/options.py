@@ -1,4 +1,4 @@
-"""What several verbs share: options, and a count of what was odd."""
+"""Options that several verbs share, and helpers for loading models and reporting odd lines."""
 
 import math
 import sys
@@ -40,7 +40,7 @@ __all__ = [
 
 
 def whole_number(hint: type, tokens: Sequence[Token]) -> int:
-    """Plain int(): 2.7 is no whole number, and is not to become 3."""
+    """Parse an integer strictly: 2.7 is refused, not rounded to 3."""
     try:
         return int(tokens[0].value)
     except ValueError:
@@ -57,10 +57,11 @@ AlignHead = Annotated[
     Parameter(
         name="--align-head",
         show_default=False,
-        help="The attention to read: LAYER or LAYER.HEAD, from 0 (default: what the recipe says, which training has found).",
+        help="Cross-attention to read: LAYER or LAYER.HEAD, counted from 0 "
+        "(default: from the model's recipe, as found when it was trained).",
     ),
 ]
-Model = Annotated[str, Parameter(help="A run folder, or a bundled model: de-en.")]
+Model = Annotated[str, Parameter(help="A run folder, or the name of a bundled model: de-en.")]
 Others = Annotated[
     tuple[str, ...],
     Parameter(
@@ -68,7 +69,7 @@ Others = Annotated[
         consume_multiple=1,
         negative=(),
         show_default=False,
-        help="More models, run folders: each token is chosen by the mean of all models' probabilities.",
+        help="Models to add, as an ensemble: each token is chosen by the mean of all models' probabilities.",
     ),
 ]
 Judges = Annotated[
@@ -78,44 +79,51 @@ Judges = Annotated[
         consume_multiple=1,
         negative=(),
         show_default=False,
-        help="Other models, which write token by token, have a say in which hypothesis of the beam is taken; of a model that writes all tokens at once, they choose among what it has written.",
+        help="Models that help to choose among the final hypotheses of the beam, or that choose among the candidates "
+        "of a model that writes all tokens at once. Judges must write token by token.",
     ),
 ]
 Data = Annotated[Files, Parameter(help="A file of pairs (TSV, JSONL, TMX, PO), or a source file and a target file.")]
 Beam = Annotated[
-    Whole | None, Parameter(help="Hypotheses kept at each step, 1 = greedy (default: what a model's recipe says).")
+    Whole | None, Parameter(help="Hypotheses kept at each step; 1 = greedy search (default: from the model's recipe).")
 ]
 LengthPenalty = Annotated[
-    float | None, Parameter(help="The exponent α of the length penalty (default: what a model's recipe says).")
+    float | None, Parameter(help="Exponent α of the length penalty; 0 = none (default: from the model's recipe).")
 ]
 Iterations = Annotated[
     Whole | None,
-    Parameter(help="Of a model that writes all tokens at once: how often it fills in what it is not sure of."),
+    Parameter(
+        help="For models that write all tokens at once: how many iterations to run (default: from the model's recipe)."
+    ),
 ]
 Length = Annotated[
     str | None,
     Parameter(
-        help="Of such a model: so many pieces (12), or so many times the length that it finds likeliest (with a point: 0.8).",
+        help="For models that write all tokens at once: length of the output in pieces (12), "
+        "or as a multiple of the likeliest length (with a decimal point: 0.8).",
     ),
 ]
 SourceName = Annotated[
     str | None,
-    Parameter(help="What the source is called in JSONL (a key), TMX and PO (a language); default: as the recipe says."),
+    Parameter(help="Name of the source: a key in JSONL, a language in TMX and PO (default: from the model's recipe)."),
 ]
-TargetName = Annotated[str | None, Parameter(help="What the target is called.")]
-Device = Annotated[str, Parameter(name="--device", help="auto (a GPU if there is one), cpu, cuda, cuda:1.")]
+TargetName = Annotated[str | None, Parameter(help="Name of the target, likewise.")]
+Device = Annotated[
+    str, Parameter(name="--device", help="Device to run on: auto (a GPU if there is one), cpu, cuda or cuda:1.")
+]
 Precision = Annotated[
-    str, Parameter(name="--precision", help="Of the weights: fp32, bf16 or fp16 (auto: fp16 on a GPU, fp32 elsewhere).")
+    str,
+    Parameter(
+        name="--precision", help="Precision of the weights: auto (fp16 on a GPU, else fp32), fp32, bf16 or fp16."
+    ),
 ]
 
 
-NOT_FINITE = (
-    "with numbers that are not finite, left blank or without a part (--precision bf16 or fp32 holds larger ones)"
-)
+NOT_FINITE = "with numbers that are not finite, left blank or incomplete (--precision bf16 or fp32 holds larger ones)"
 
 
 class Screen(Console):
-    """That its reader has left is for `main` to deal with."""
+    """A console that leaves a broken pipe to `main`."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -129,12 +137,12 @@ class Out(Screen):
 
 
 def finite(number: float) -> float | None:
-    """JSON has no NaN and no infinity."""
+    """The number, or None if it is NaN or infinite, which JSON cannot hold."""
     return number if math.isfinite(number) else None
 
 
 def load_models(model: str, others: tuple[str, ...], judges: tuple[str, ...], device: str, precision: str) -> Any:
-    """A translator; of several models, their ensemble; with judges, all of them."""
+    """A translator, or an ensemble if `others` are given, with its judges if there are any."""
     from manyheads.decoding.ensemble import ensemble
     from manyheads.decoding.loading import load_translator
 
@@ -144,6 +152,6 @@ def load_models(model: str, others: tuple[str, ...], judges: tuple[str, ...], de
 
 
 def say(count: int, what: str) -> None:
-    """Lines that something was the matter with, on stderr, if there are any."""
+    """Print "COUNT lines WHAT" to stderr, if there are any."""
     if count:
         print(f"{how_many(count, 'line')} {what}", file=sys.stderr)  # noqa: T201

@@ -1,4 +1,4 @@
-"""Where lines of output go: a file that is replaced when all are written, standard output, or a device."""
+"""Where output goes: to a file that is replaced when all lines are written, standard output, or a device."""
 
 import io
 import os
@@ -14,10 +14,10 @@ __all__ = ["check_folder", "open_output", "refuse_same", "standard_output"]
 
 
 def check_folder(path: str) -> None:
-    """What takes minutes to make should have a place to go to."""
+    """Refuse an output file whose folder is missing, before minutes of work."""
     folder = os.path.dirname(path) or "."
     if path != "-" and not os.path.isdir(folder):
-        raise OptionError(f"a file is written to a folder that is there, got {path}", hint=f"mkdir -p {folder}")
+        raise OptionError(f"an output file needs a folder that exists, got {path}", hint=f"mkdir -p {folder}")
 
 
 def refuse_same(written: str, *read: str) -> None:
@@ -28,7 +28,7 @@ def refuse_same(written: str, *read: str) -> None:
 
 @contextmanager
 def open_output(path: str, flush: bool) -> Iterator[Callable[[str], object]]:
-    """Takes lines. A file is replaced when all of them are written."""
+    """Open an output. Yields a function that writes a line; a file is replaced when all of them are written."""
     from manyheads.text.output import line_writer
 
     if path != "-" and (os.path.isfile(path) or not os.path.exists(path)):
@@ -42,14 +42,14 @@ def open_output(path: str, flush: bool) -> Iterator[Callable[[str], object]]:
 @contextmanager
 def standard_output() -> Iterator[TextIO]:
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", errors="strict")  # as what goes in, whatever the terminal is set to
+        sys.stdout.reconfigure(encoding="utf-8", errors="strict")  # UTF-8 like the input, not as the terminal is set
     yield sys.stdout
     sys.stdout.flush()
 
 
 @contextmanager
 def open_device(path: str) -> Iterator[TextIO]:
-    """A pipe or a device is not replaced; whoever types and reads there waits for an answer."""
+    """Open a pipe or a device, which is written to directly and not replaced."""
     try:
         with open(path, "w", encoding="utf-8", newline="\n") as file:
             yield file

@@ -1,4 +1,4 @@
-"""`manyheads recipes`: the presets, and what is in them."""
+"""`manyheads recipes`: list the presets, print one, explain keys."""
 
 import tomli_w
 from cyclopts import App
@@ -12,7 +12,7 @@ __all__ = ["app", "keys", "list_recipes", "show"]
 
 app = App(
     name="recipes",
-    help="""The presets, and what is in them.
+    help="""List the presets, print a recipe, or explain its keys.
 
 ```
 manyheads recipes
@@ -25,7 +25,7 @@ manyheads recipes keys train.rdrop
 
 @app.default
 def list_recipes() -> None:
-    """List every preset with a sentence about it."""
+    """List every preset with a short description."""
     table = Table(box=None, pad_edge=False, show_header=False)
     for name in recipe_names():
         table.add_row(name, load_recipe(name).description)
@@ -34,7 +34,9 @@ def list_recipes() -> None:
 
 @app.command
 def show(name: str, /) -> None:
-    """Print a recipe as TOML, defaults written out; what is not there follows from what is.
+    """Print a recipe as TOML, with defaults written out.
+
+    A key that is missing from the output follows from the others.
 
     Parameters
     ----------
@@ -46,12 +48,12 @@ def show(name: str, /) -> None:
 
 @app.command
 def keys(word: str = "", /) -> None:
-    """Tell what the keys of a recipe mean, what they may be, and what they are if nobody says.
+    """Explain the keys of a recipe: default, possible values and meaning.
 
     Parameters
     ----------
     word
-        A section (train), a key (train.rdrop), or a part of its name (dropout); without it, all of them.
+        A section (train), a key (train.rdrop) or part of a name (dropout); without it, all keys.
     """
     from manyheads.keys import as_text, every_key, find_keys
 

@@ -1,4 +1,4 @@
-"""`manyheads score`: how likely a model finds given targets."""
+"""`manyheads score`: how likely given targets are to a model."""
 
 import json
 
@@ -17,17 +17,19 @@ def score(
     as_json: Json = False,
     device: Device = "auto",
 ) -> None:
-    """The log-probability (natural logarithm, end included) of each given target, one a line.
+    """Print the log-probability of each target, given its source.
 
     ```
     manyheads score de-en --data pairs.tsv
     manyheads score runs/de-en --data pairs.de pairs.en --json
     ```
 
+    There is one number per line: the natural logarithm, with the end of the target included.
+
     Parameters
     ----------
     as_json
-        One JSON object a line: log_probability, tokens.
+        Print one JSON object per line: log_probability, tokens.
     """
     from manyheads.decoding.loading import load_translator
     from manyheads.evaluation.api import score as score_pairs
@@ -39,4 +41,4 @@ def score(
             print(json.dumps({"log_probability": finite(one.log_probability), "tokens": one.tokens}))  # noqa: T201
         else:
             print(f"{one.log_probability:.4f}")  # noqa: T201
-    say(truncated, "longer than is scored: the score is that of the beginning, or nan if it is more than a megabyte")
+    say(truncated, "too long to score in full: the score is that of the beginning, or nan beyond a megabyte")

@@ -10,19 +10,19 @@ __all__ = ["serve"]
 
 
 def serve(model: Model, /, *, port: Whole = 8000, device: Device = "auto") -> None:
-    """A page on this machine, to translate with a model and to look inside while it does.
+    """Serve a web page to translate and look inside a model.
 
     ```
     manyheads serve de-en
     manyheads serve runs/mine --port 8080
     ```
 
-    Nobody else can reach it: it listens on this machine's own address alone. Ctrl-C ends it.
+    The page listens on 127.0.0.1 only, so other machines cannot reach it. Ctrl-C ends it.
 
     Parameters
     ----------
     port
-        Where it listens; 0 takes a free one.
+        Port to listen on; 0 takes a free one.
     """
     try:
         import uvicorn
@@ -43,5 +43,5 @@ def serve(model: Model, /, *, port: Whole = 8000, device: Device = "auto") -> No
         server = uvicorn.Server(
             uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off")
         )
-        with suppress(KeyboardInterrupt):  # which comes of Ctrl-C only sometimes; it is how a page ends
+        with suppress(KeyboardInterrupt):  # Ctrl-C raises it only sometimes, and is how the page is meant to end
             server.run([socket])

@@ -1,4 +1,4 @@
-"""`manyheads train`: from pairs of lines to a model."""
+"""`manyheads train`: from sentence pairs or texts to a model."""
 
 import sys
 from typing import Annotated, Literal
@@ -27,8 +27,7 @@ def train(
     on_save_error: Literal["stop", "warn"] = "stop",
     device: Device = "auto",
 ) -> None:
-    """Train a model on pairs of lines; its folder then works with `translate`, `evaluate` and `score`. (Recipes that begin with lm/ and bert/ are
-    for texts, classify/ for labelled ones, embed/ for texts that mean the same, parallel/ for pairs.)
+    """Train a model on sentence pairs or texts.
 
     ```
     manyheads train --train pairs.tsv --out runs/first
@@ -38,32 +37,37 @@ def train(
     manyheads train classify/finetune --from runs/minilm --train labelled.tsv --out runs/mood
     ```
 
+    The folder of the run is a model for the other commands. Most recipes train translators; recipes that begin with
+    parallel/ also take sentence pairs, lm/ and bert/ plain texts, classify/ labelled texts, embed/ pairs of texts that
+    mean the same.
+
     Parameters
     ----------
     recipe
-        A preset (`manyheads recipes` lists them) or a TOML file. Without it, one that suits the number of pairs.
+        A preset (`manyheads recipes` lists them) or a TOML file (default: a preset that suits the number of pairs; with
+        --from, finetune).
     train
-        A file of pairs, or a source file and a target file, or several; file:2 is met twice as often; plain, gzip or zstd.
-        Standard input is named as a single dash.
+        Training data: a file of pairs, or a source file and a target file, or several of these; plain, gzip or
+        zstd; - is standard input. The pairs of FILE:2 are used twice as often.
     dev
-        The same, to judge by. Without it some of the training pairs are held out.
+        Development set to judge the model by, in the same form (default: some of the training pairs are held out).
     out
-        Folder of the run: the model, its recipe and tokenizer, checkpoints, log.jsonl, report.html, inspect.html.
+        Folder of the run: model, recipe, tokenizer, checkpoints, log.jsonl, report.html, inspect.html.
     base
-        A run folder or a bundled model that is trained further: it keeps its shape and its tokenizer.
+        Model to train further: a run folder or a bundled model. Its shape and tokenizer are kept.
     teacher
-        Run folders or bundled models that say, beside the pairs, what each word may be: one model learns what several know (train.taught says how
-        much). What is trained has their vocabulary.
+        Run folders or bundled models to learn from besides the pairs, word by word (train.taught sets the share). The
+        new model has their vocabulary.
     old_dev
-        What that model was judged by, to see what it forgets (default: what its run folder has of it).
+        Development set of the --from model, to see what it forgets (default: the one in its run folder, if any).
     settings
-        Change a key of the recipe; repeat it for more: --set train.steps=2000 --set model.width=256.
+        Change a key of the recipe; may be repeated: --set train.steps=2000 --set model.width=256.
     resume
-        Go on with the run in --out, if there is one: the same command, with --resume.
+        Continue the run in --out, if there is one: repeat the command with --resume.
     data_changed
-        With --resume: go on although the data is not what the run began with.
+        With --resume: continue even if the data is not what the run started with.
     on_save_error
-        When the disk is full: stop, or warn each time, go on and count it in summary.json.
+        If a save fails, as on a full disk: stop, or warn and continue (summary.json counts the failures).
     """
     from manyheads.training.api import train as train_model
 

@@ -40,12 +40,12 @@ Switch = Annotated[bool, Parameter(negative=(), show_default=False)]
 
 ODD = {
     "parts": "too long for one pass, translated in parts",
-    "truncated": "cut off at the bound on the length (--max-length, decode.max_ratio, decode.max_extra)",
-    "looped": "ending with the same few pieces again and again (--no-repeat 4 forbids that)",
+    "truncated": "cut off at the length limit (--max-length, decode.max_ratio, decode.max_extra)",
+    "looped": "ending in a loop of the same few pieces (--no-repeat 4 prevents that)",
     "not finite": NOT_FINITE,
-    "unmet": "without something that was wished for: no room, or at odds with another wish (--json names it)",
+    "unmet": "with an unmet requirement: no room for it, or it conflicts with another (--json names it)",
 }
-"""What may be the matter with a translation. Such lines are counted."""
+"""Oddities of a translation, whose lines are counted and reported at the end."""
 
 
 def translate(
@@ -75,7 +75,7 @@ def translate(
     device: Device = "auto",
     precision: Precision = "auto",
 ) -> None:
-    """Translate a file or standard input: one line in, one line out, a blank line for a blank line.
+    """Translate a file or standard input, one line out per line in.
 
     ```
     echo "Ein Hund schläft." | manyheads translate de-en
@@ -85,37 +85,38 @@ def translate(
     Parameters
     ----------
     input
-        A file, plain, gzip or zstd; - is standard input, which is answered line by line if someone types it.
+        File to translate, plain, gzip or zstd; - is standard input, answered line by line in a terminal.
     output
-        A file, packed if its name ends with .gz or .zst; - is standard output.
+        File to write, compressed if its name ends in .gz or .zst; - is standard output.
     n_best
-        Alternatives a line. With more than one, a line is: number TAB rank TAB score TAB text.
+        Alternatives per line. With more than one, each is printed as: line number TAB rank TAB score TAB text.
     sample
         Draw tokens at random instead of searching for the likeliest.
     temperature
-        Of the draws: below 1 the likely becomes likelier.
+        Temperature of the draws: below 1, likely tokens become likelier (default: 1).
     top_k
-        Draw among the k likeliest tokens.
+        Draw among this many of the likeliest tokens; 0 = all (default: 0).
     top_p
-        Draw among the likeliest tokens that together have this probability.
+        Draw among the likeliest tokens that together have this probability (default: 1).
     seed
-        Of the draws; the same seed gives the same lines, whatever the batch.
+        Seed of the draws; the same seed gives the same lines, whatever the batch.
     mbr
-        Draw so many samples a line and give the one that is most like the others: the highest mean chrF (minimum Bayes risk).
+        Draw this many samples per line and print the one that is most like the others: the highest mean chrF (minimum
+        Bayes risk).
     align
-        Say which words belong together: text TAB 0-0 1-2 2-1 (source word - target word, from 0).
+        Also print which words belong together: text TAB 0-0 1-2 2-1 (source word - target word, from 0).
     batch
-        Lines computed together (64; token by token on a GPU 256).
+        Lines computed together (default: 64; 256 on a GPU if the model writes token by token).
     as_json
-        One JSON object a line: translation, score (null if it is not finite), truncated, parts, looped, and n_best, alignment
-        and unmet if asked for.
+        Print one JSON object per line: translation, score (null if not finite), truncated, parts, looped; and n_best,
+        alignment, align_head and unmet if requested.
     """
     options = {
         "beam": beam, "length_penalty": length_penalty, "n_best": n_best, "sample": sample or mbr is not None,
         "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "batch": batch, "iterations": iterations, **length_options(length), **search_options(control),
     }  # fmt: skip
     check_folder(output)
-    if input.startswith("--"):  # a word alone may be a file's name, and is taken for one
+    if input.startswith("--"):  # the parser takes a lone unknown word for the name of a file
         raise OptionError(
             f"translate has no such option, got {input}",
             hint=f"translate --help lists all; a file of this name is ./{input}",
@@ -137,7 +138,7 @@ def run(
     from manyheads.decoding.bayes import translate_by_agreement
     from manyheads.text.lines import read_texts
 
-    chunk = 1 if source == "-" and sys.stdin.isatty() else CHUNK  # whoever types waits for an answer
+    chunk = 1 if source == "-" and sys.stdin.isatty() else CHUNK  # a person who types waits for an answer
     lines = read_texts(source)
     how: dict[str, Any] = {"chunk": chunk, "align": reading, "wishes": wishes}
     found = (
@@ -175,7 +176,7 @@ def as_text(number: int, line: Any, n_best: int) -> str:
 
 
 def aligned(one: Any) -> str:
-    """One more column, if it was asked for."""
+    """The column of links, with the tab before it; empty if no alignment was requested."""
     return "" if one.alignment is None else f"\t{moses(one.alignment)}"
 
 

@@ -1,1 +1,1 @@
-"""From a source to its translations: greedy search, sampling, beam search, all three within wishes, and the Translator."""
+"""From a source to its translations: greedy search, sampling and beam search, all within wishes; the Translator."""

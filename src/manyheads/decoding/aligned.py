@@ -26,7 +26,7 @@ def with_alignments(
     translations: Sequence[Translation],
     reading: Reading,
 ) -> list[Translation]:
-    """The translations of lines, with their alignments. `found` has the hypotheses of each part of each line."""
+    """Add alignments to the translations of lines. `found` has the hypotheses of each part of each line."""
     jobs = [
         written(parts, hypotheses, one) for parts, hypotheses, one in zip(sources, found, translations, strict=True)
     ]
@@ -39,7 +39,7 @@ def with_alignments(
 
 
 Job = list[tuple[list[int], list[int]]]
-"""(source ids, target ids): one for each alternative of a line in one part, else one for each part."""
+"""(source ids, target ids): one for each alternative of a line in one part, otherwise one for each part."""
 
 
 def written(parts: Parts, hypotheses: list[list[Hypothesis]], translation: Translation) -> Job:
@@ -58,7 +58,7 @@ def attach(
 
 
 def join_links(model: TextModel, line: str, job: Job, links: list[tuple[Link, ...]], text: str) -> tuple[Link, ...]:
-    """Words of parts become words of the line."""
+    """Turn links between the words of parts into links between the words of the line."""
     source, target = model.vocabulary.source, model.vocabulary.target
     from_source = move_units([source.decode(ids) for ids, _ in job], line, source.kind != "characters")
     from_target = move_units([target.decode(ids) for _, ids in job], text, target.kind != "characters")

@@ -1,8 +1,8 @@
 """Which words of a source and a target belong together, from the weights of the cross-attention.
 
-The weights of pieces are summed over the pieces of words. Every target word is linked to the source word that it looked at
-most, and every source word to the target word that looked at it most. The end of the source is no word: what looks there
-is not linked to it.
+The weights of pieces are summed over the pieces of words. Every target word is linked to the source word that it looked
+at most, and every source word to the target word that looked at it most. The end of the source is not a word: what
+looks there is not linked to it.
 
 B pairs · H heads · T target pieces · S source pieces · U target words · V source words
 """
@@ -27,7 +27,7 @@ __all__ = ["align_ids", "cross_weights", "link_words", "read_weights", "watch"]
 def align_ids(
     model: TextModel, sources: Sequence[list[int]], targets: Sequence[list[int]], reading: Reading, batch: int = 64
 ) -> list[tuple[Link, ...]]:
-    """Links between the words of ids: sources with an end, targets without."""
+    """Links between the words that ids spell: sources with an end, targets without."""
     found: list[tuple[Link, ...]] = [()] * len(sources)
     for n, layers in watch(model.single, sources, targets, model.longest_aligned, batch):
         weights = read_weights(layers, reading)
@@ -40,8 +40,10 @@ def align_ids(
 def cross_weights(
     model: Transformer, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]
 ) -> list[Float[Tensor, "B H T+1 S"]]:
-    """For each layer, every head's weights while a model is made to write a target. Row 0 reads the begin, the last row the
-    last target piece."""
+    """For each layer, every head's weights while the model is made to write a target.
+
+    Row 0 reads the begin, the last row the last target piece.
+    """
     begin = torch.full_like(target[:, :1], BEGIN)
     weights: list[Tensor] = []
     model.decode(torch.cat([begin, target], 1), model.encode(source), None, None, weights)
@@ -52,9 +54,10 @@ def cross_weights(
 def watch(
     model: Transformer, sources: Sequence[list[int]], targets: Sequence[list[int]], most: int, batch: int = 64
 ) -> Iterator[tuple[int, list[Float[Tensor, "H T+1 S"]]]]:
-    """(number of a pair, the cross-attention of each layer) of pairs with something on both sides, in any order.
+    """Yield (index of a pair, the cross-attention of each layer) for pairs with something on both sides, in any order.
 
-    Sources have an end, targets none, and the weights none of it. No more than `most` pieces are read, end or begin included.
+    Sources have an end, targets none; the weights leave the end out. At most `most` pieces are read, the end or begin
+    included.
     """
     cut = [(source[:most], target[: most - 1]) for source, target in zip(sources, targets, strict=True)]
     there = [n for n, (source, target) in enumerate(cut) if len(source) > 1 and target]
@@ -70,14 +73,14 @@ def watch(
 
 
 def read_weights(layers: Sequence[Float[Tensor, "H T+1 S"]], reading: Reading) -> Float[Tensor, "T S"]:
-    """For each target piece, how much each source piece was looked at."""
+    """For each target piece, how much it looked at each source piece."""
     layer = layers[reading.layer]
     chosen = layer.mean(0) if reading.head is None else layer[reading.head]
     return chosen[reading.shift : len(chosen) - 1 + reading.shift]
 
 
 def link_words(weights: Float[Tensor, "T S"], source: Units, target: Units) -> tuple[Link, ...]:
-    """Links of words, from the weights of pieces and the words that these are in."""
+    """Links between words, from the weights of pieces and the words that these belong to."""
     sums = member(target).T @ weights.double().cpu() @ member(source)
     if 0 in sums.shape:
         return ()
@@ -87,7 +90,7 @@ def link_words(weights: Float[Tensor, "T S"], source: Units, target: Units) -> t
 
 
 def member(units: Units) -> Float[Tensor, "pieces units"]:
-    """1 where a piece is part of a word."""
+    """A matrix with 1 where a piece is part of a word."""
     count = 1 + max((unit for unit in units if unit is not None), default=-1)
     matrix = torch.zeros(len(units), count, dtype=torch.float64)
     for piece, unit in enumerate(units):

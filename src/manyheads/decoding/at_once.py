@@ -1,12 +1,12 @@
-"""All tokens of a translation at once: what stands in the place of a search where a model writes in parallel.
+"""All tokens of a translation at once: what takes the place of a search when a model writes in parallel.
 
-    mask    for each of the likeliest lengths, places that are filled in again and again; the surest of them is taken (`in_masks`)
-    end     places enough for any translation, filled in again and again, cut at the first end (`up_to_the_end`)
+    mask    places for each of the likeliest lengths are filled in again and again; the surest is taken (`in_masks`)
+    end     enough places for any translation are filled in again and again, and cut at the first end (`up_to_the_end`)
     graph   the likeliest path through a graph (`through_a_graph`)
-    judged  several of the first or the last, among which another model chooses (`judging`)
+    judged  several candidates of the first or the last, among which another model chooses (`judging`)
 
-Each way is a computation on the device, which may be recorded (`desks`): told how many places there are, it asks the host nothing. What it has
-computed, the host reads.
+Each way is a computation on the device, which may be recorded (`desks`): given the number of places, it reads nothing
+back to the host. The host reads the result.
 
 B sentences · S source tokens
 """
@@ -46,7 +46,10 @@ def write_at_once(
     longest: int,
     seen: Seen = unseen,
 ) -> list[list[Hypothesis]]:
-    """Of every source its hypotheses, the best first, in the model's own precision. `seen` is shown what happens on the way."""
+    """Return the hypotheses of every source, the best first, computed in the model's own precision.
+
+    `seen` is shown what happens on the way.
+    """
     way = way_of(model, how, longest)
     with torch.autocast(source.device.type, enabled=False):
         if seen is not unseen:
@@ -57,8 +60,12 @@ def write_at_once(
 
 
 def compute_without_desk(model: ParallelTransformer | WriterAndJudge, source: Int[Tensor, "B S"], way: Way) -> Any:
-    """What is judged may still be written at its writer's desk, unless that would be refused for the same reason: a graph's places are fewer without its
-    candidates, and judges who read other pieces than the first of them sit at none."""
+    """Compute what has no desk of its own.
+
+    If there is a judge, the writer may still have a desk, unless it would be refused for the same reason. There are two
+    cases: a graph takes fewer places without its candidates; and judges that read other pieces than the first of them
+    cannot be recorded, but the writer can.
+    """
     if isinstance(way, Judged) and (way.inner.rows < way.rows or not applies(model, source)):
         assert isinstance(model, WriterAndJudge)
         written = write_at_desk(model.writer, source, way.inner, copied)

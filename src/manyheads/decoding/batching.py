@@ -1,4 +1,7 @@
-"""What is computed together: lines that are read at a time; of these, sequences as equal in length as may be, padded, without dropout."""
+"""What is computed together: blocks of lines, and in them batches of sequences.
+
+The sequences of a batch are as equal in length as possible, padded, and computed without dropout.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +26,7 @@ __all__ = [
 ]
 
 CHUNK, CHUNK_CHARACTERS = 4_096, 2_000_000
-"""Lines read, sorted and translated together: memory is bounded, however long the input."""
+"""Lines, or characters, that are read, sorted and translated together: memory is bounded, however long the input."""
 
 
 def blocks(lines: Iterable[str], most: int, characters: int) -> Iterator[list[str]]:
@@ -42,13 +45,13 @@ def blocks(lines: Iterable[str], most: int, characters: int) -> Iterator[list[st
 
 def checked_text(text: str) -> str:
     if not isinstance(text, str):
-        raise OptionError(f"what is translated must be text, got {brief(text)}")
+        raise OptionError(f"every input must be text, got {brief(text)}")
     return text
 
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Without dropout for a while; then as it was."""
+    """Turn dropout off for a while, then restore it."""
     training = [part for part in parts_of(model) if part.training]
     for part in training:
         part.training = False
@@ -60,7 +63,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 def parts_of(model: nn.Module) -> list[nn.Module]:
-    """`model.modules()`, in a tenth of its time: a sentence takes little longer than that."""
+    """`model.modules()` in a tenth of the time. That counts: translating a sentence takes little longer."""
     found = [model]
     for part in found:
         found.extend(inner for inner in part._modules.values() if inner is not None)
@@ -73,12 +76,15 @@ def pad(sequences: list[list[int]]) -> Int[Tensor, "B T"]:
 
 
 def batches_by_length(lengths: Sequence[int], most: int, beam: int) -> Iterator[list[int]]:
-    """Numbers of sequences of about one length, the longest first: what does not fit in memory is known at once."""
+    """Indices of sequences of about one length, the longest first.
+
+    So a batch that does not fit in memory shows at once.
+    """
     return batches_of(lengths, lambda length: min(most, 128 * most // (beam * length)))
 
 
 def batches_by_tokens(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
-    """The same, as many as have so many tokens together: of short ones, more."""
+    """The same, by tokens: as many sequences as have `tokens` together, so more of short ones."""
     return batches_of(lengths, lambda length: tokens // length)
 
 

@@ -1,7 +1,7 @@
 """Minimum Bayes risk: of many samples, the one that is most like the others.
 
-The likeliest translation may be an odd one: short, or generic. What many samples agree on is what the model means. Agreement
-is chrF (Eikema and Aziz 2020 call this sampling-based MBR).
+The likeliest translation may be an odd one: short, or generic. What many samples agree on is what the model means.
+Agreement is measured by chrF (Eikema and Aziz 2020 call this sampling-based MBR).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,10 @@ MOST = 1_000
 SEEDS = 2**32
 
 HELD, HELD_CHARACTERS = 1 << 17, 1 << 24
-"""Samples in memory: of 1,000 those of 131 lines, or of lines of 16,777 characters together. They still fill batches."""
+"""Samples in memory: with 1,000 samples, those of 131 lines, or of lines with 16,777 characters together.
+
+They still fill batches.
+"""
 
 
 def translate_by_agreement(
@@ -38,14 +41,15 @@ def translate_by_agreement(
     chunk: int = CHUNK,
     align: Reading | None = None,
 ) -> Iterator[Translation]:
-    """Of `samples` samples of each line, the one with the highest mean chrF against the others; that is its score.
+    """Of `samples` samples of each line, take the one with the highest mean chrF against the others.
 
-    The samples are those that the seed of the search gives, and the seeds after it: the result does not depend on the batch.
+    That is its score. The samples are those of the search's seed and of the seeds after it: the result does not depend
+    on the batch.
     """
     if not 2 <= samples <= MOST:
-        raise OptionError(f"agreement is between 2 to {MOST:,} samples, got {samples}")
+        raise OptionError(f"agreement needs 2 to {MOST:,} samples, got {samples}")
     if not search.sample:
-        raise OptionError("agreement is between samples: set sample")
+        raise OptionError("agreement needs samples: set sample")
     searches = [replace(search, seed=(search.seed + n) % SEEDS) for n in range(samples)]
     chunk, characters = min(chunk, HELD // samples), min(CHUNK_CHARACTERS, HELD_CHARACTERS // samples)
     for first, block, wished in blocks_with_wishes(blocks(lines, chunk, characters), wishes):
@@ -54,14 +58,14 @@ def translate_by_agreement(
 
 
 def most_agreed(samples: Sequence[Translation]) -> Translation:
-    """Of equals, the one that was drawn first."""
+    """The sample with the highest agreement; among equals, the one that was drawn first."""
     scores = agreement([one.text for one in samples])
     best = samples[int(np.argmax(scores))]
     return replace(best, n_best=(replace(best.n_best[0], score=float(np.max(scores))),))
 
 
 def agreement(texts: Sequence[str]) -> np.ndarray:
-    """Of each text, the mean chrF against all others. Equal texts are compared once."""
+    """The mean chrF of each text against all others. Equal texts are compared once."""
     distinct = list(dict.fromkeys(texts))
     place = {text: n for n, text in enumerate(distinct)}
     which = np.array([place[text] for text in texts])

@@ -1,8 +1,8 @@
-"""Beam search: the best few beginnings of each sentence are carried on together.
+"""Beam search: the best few beginnings of each sentence are continued together.
 
-At each step every beginning is continued by every word, and of all continuations of a sentence the best are kept. One
-that ends leaves the beam and is remembered. A sentence is done when it has `beam` finished hypotheses and no beginning
-scores better than the worst of them, or no beginning is left; it then leaves the batch.
+At each step every beginning is continued by every word, and the best of all continuations of a sentence are kept. A
+hypothesis that ends leaves the beam and is remembered. A sentence is done when it has `beam` finished hypotheses and no
+beginning scores better than the worst of them, or when no beginning is left; it then leaves the batch.
 
 B sentences · k beam · W words
 """
@@ -35,7 +35,7 @@ class Finished:
         del self.best[self.room :]
 
     def closed_to(self, score: float) -> bool:
-        """Is there no room for a hypothesis of this score? (−∞ is the score of none.)"""
+        """True if there is no place for a hypothesis of this score. (−∞ is the score of none.)"""
         return score == -inf or (len(self.best) == self.room and self.best[-1].score >= score)
 
 
@@ -43,13 +43,13 @@ Candidates = tuple[Float[Tensor, "B c"], Int[Tensor, "B c"], Int[Tensor, "B c"]]
 """(scores, which beam they continue, by which word), the best first."""
 
 Follow = Callable[[Float[Tensor, "B k"], Float[Tensor, "Bk W"], list[int], Int[Tensor, "Bk T"]], Candidates]
-"""(scores, log-probabilities of the next word, which sentence each k rows are, what is written) → the continuations."""
+"""(scores, log-probabilities of the next word, the sentence of each k rows, what is written) → the continuations."""
 
 
 def continuations(
     scores: Float[Tensor, "B k"], log_p: Float[Tensor, "Bk W"], rows: list[int], written: Int[Tensor, "Bk T"]
 ) -> Candidates:
-    """The 2k best: even if k of them end, k go on."""
+    """The 2k best: even if k of them end, k are left to continue."""
     sentences, beam = scores.shape
     words = log_p.shape[1]
     every = (scores[:, :, None] + log_p.view(sentences, beam, words)).flatten(1)
@@ -66,15 +66,15 @@ def beam_search(
     alpha: float,
     follow: Follow = continuations,
 ) -> list[list[Hypothesis]]:
-    """Up to `beam` hypotheses for each sentence, the best first, each of at most `limits` tokens."""
+    """Return up to `beam` hypotheses for each sentence, the best first, no longer than its entry in `limits`."""
     found = [Finished(beam) for _ in limits]
-    rows = list(range(len(limits)))  # which sentence each k rows of the batch are
+    rows = list(range(len(limits)))  # the sentence of each k rows of the batch
     cache = model.start(model.encode(source))
     cache.select(torch.arange(len(rows), device=source.device).repeat_interleave(beam))
     tokens = torch.full((len(rows) * beam, 1), BEGIN, device=source.device)
     written = tokens[:, :0]
     scores = torch.full((len(rows), beam), -inf, device=source.device)
-    scores[:, 0] = 0  # at first all beams are alike: one of them counts
+    scores[:, 0] = 0  # at first all beams are the same: only one of them counts
     for step in range(max(limits)):
         log_p = next_log_probabilities(model, tokens, cache)
         scores, origin, words = follow(scores, log_p, rows, written)
@@ -113,7 +113,7 @@ def unfinished(scores: Tensor, origin: Tensor, words: Tensor, beam: int) -> Cand
 def collect_finished(
     found: list[Finished], rows: list[int], written: Tensor, candidates: Candidates, penalty: float, beam: int
 ) -> None:
-    """Remember what ends among the first k. (An end below them is less likely than k ways to go on.)"""
+    """Add the hypotheses that end among the first k. (One that ends below them is less likely than k continuations.)"""
     scores, origin, words = (tensor[:, :beam] for tensor in candidates)
     n, rank = ((words == END) & (scores > -inf)).nonzero(as_tuple=True)
     ended = written[n * beam + origin[n, rank]].tolist(), scores[n, rank].tolist()
@@ -124,7 +124,7 @@ def collect_finished(
 def cut_off(
     found: list[Finished], rows: list[int], at_limit: list[bool], written: Tensor, scores: Tensor, penalty: float
 ) -> None:
-    """A sentence at its bound keeps what it has; only if nothing finished are its beginnings given back."""
+    """A sentence at its limit keeps what has ended; if nothing has, its unfinished hypotheses are returned."""
     beam = scores.shape[1]
     for n, row in enumerate(rows):
         if at_limit[n] and not found[row].best:

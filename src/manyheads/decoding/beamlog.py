@@ -1,11 +1,11 @@
-"""A beam search, remembered: every continuation that was weighed, and what became of it.
+"""A log of a beam search: every continuation that was considered, and what became of it.
 
     log = BeamLog(alpha=0.6)
     beam_search(model, source, limits, beam=4, alpha=0.6, follow=log.watch(continuations))
     log.nodes()
 
-The search is the one that is always used. It asks a `follow` for the best continuations of each step; here that is one who
-asks the same of another and notes the answer. Whoever wants no log pays nothing for it.
+The search is the ordinary one. It asks a `follow` for the best continuations of each step; the log wraps a `follow` and
+notes its answers. A search without a log pays nothing for it.
 
 k beam · c continuations · W words
 """
@@ -26,16 +26,16 @@ from manyheads.text.tokenizer import END
 __all__ = ["FINISHED", "KEPT", "LEFT", "PRUNED", "BeamLog", "Node", "path_of"]
 
 KEPT, FINISHED, PRUNED, LEFT = "kept", "finished", "pruned", "left"
-"""It stayed in the beam; it ended; others were better; it was still in the beam when the search was over."""
+"""It stayed in the beam; it ended; others were better; it was still in the beam when the search stopped."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """A token written after what `parent` is the end of (None: at the beginning); a log is a list, and parents come first.
+    """A token written after the node `parent` (None: at the beginning). A log is a list in which parents come first.
 
-    rank               among the continuations of its step, the best is 0
+    rank               among the continuations of its step; the best is 0
     log_probability    of this token
-    total              of all tokens up to it
+    total              log-probability of all tokens up to and including it
     score              total over the length penalty: what hypotheses are compared by
     """
 
@@ -58,20 +58,20 @@ class Step(NamedTuple):
 
 
 class BeamLog:
-    """Of one sentence."""
+    """The log of one sentence."""
 
     def __init__(self, alpha: float) -> None:
         self.alpha = alpha
         self.steps: list[Step] = []
 
     def watch(self, follow: Follow) -> Follow:
-        """The same `follow`, and what it gives is noted."""
+        """Return a `follow` that gives the answers of the given one, and notes them."""
 
         def noted(
             scores: Float[Tensor, "B k"], log_p: Float[Tensor, "Bk W"], rows: list[int], written: Int[Tensor, "Bk T"]
         ) -> Candidates:
             if len(rows) > 1:
-                raise OptionError(f"a log is kept of one sentence, got {len(rows)}")
+                raise OptionError(f"a beam log holds one sentence, got {len(rows)}")
             totals, origins, words = found = follow(scores, log_p, rows, written)
             gains = log_p[origins[0], words[0]]
             self.steps.append(
@@ -82,9 +82,9 @@ class BeamLog:
         return noted
 
     def nodes(self) -> list[Node]:
-        """Everything that was weighed, step by step, the best first."""
+        """Every continuation that was considered, step by step, the best first."""
         found: list[Node] = []
-        row_nodes: list[int | None] = [None]  # what each beam has written, by its last node; at first nothing
+        row_nodes: list[int | None] = [None]  # the last node of each beam; None while nothing is written
         for number, step in enumerate(self.steps):
             rows: list[int | None] = []
             over = number + 1 == len(self.steps)
@@ -93,7 +93,7 @@ class BeamLog:
                 if goes_on:
                     rows.append(len(found) if total > -inf else None)
                 if total == -inf:
-                    continue  # none of the model's: it only fills a place
+                    continue  # it has no probability and only fills a place
                 ends = word == END and rank < step.beam
                 status = FINISHED if ends else PRUNED if not goes_on else LEFT if over else KEPT
                 score = total / length_penalty(number + 1, self.alpha)
@@ -103,7 +103,7 @@ class BeamLog:
 
 
 def path_of(nodes: Sequence[Node], last: int) -> list[int]:
-    """The numbers of the nodes that lead to one, itself included."""
+    """The indices of the nodes that lead to `last`, itself included."""
     path = [last]
     while (parent := nodes[path[-1]].parent) is not None:
         path.append(parent)

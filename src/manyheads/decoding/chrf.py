@@ -1,13 +1,13 @@
-"""chrF of every text against every other, at once: what minimum Bayes risk needs N² of for N samples.
+"""chrF of every text against every other, at once: minimum Bayes risk needs N² of these for N samples.
 
-sacreBLEU's sentence chrF with its defaults (characters up to 6-grams, blanks left out, recall counts twice), to which a test
-holds it equal. sacreBLEU counts anew for every pair, here each text is counted once: for 100 samples of a sentence that is
-seconds there and milliseconds here.
+This is sacreBLEU's sentence chrF with its defaults (characters up to 6-grams, blanks left out, recall counts twice); a
+test holds it equal. sacreBLEU counts anew for every pair, while here each text is counted once: for 100 samples of a
+sentence, that is milliseconds instead of seconds.
 
-Most n-grams are in few texts, so only those that a text has are kept: memory grows with the texts, not with N times all
-n-grams there are.
+Most n-grams are in few texts, so only those that a text has are kept: memory grows with the texts, not with N times the
+number of all n-grams.
 
-N texts · C characters of all of them · G distinct n-grams · E entries: how often a text has an n-gram that it has
+N texts · C characters of all of them · G distinct n-grams · E entries: a text, an n-gram in it, and how often
 """
 
 from collections.abc import Iterator, Sequence
@@ -47,10 +47,10 @@ def pairwise_chrf(texts: Sequence[str]) -> Float[np.ndarray, "N N"]:
 
 
 def count_ngrams(texts: Sequence[str]) -> Iterator[Counts]:
-    """Of each order, how often each text has each n-gram.
+    """For each order, how often each text has each n-gram.
 
-    All texts are one row of characters. An n-gram is the one before it, known by its number, and one more character.
-    Those that reach from one text into the next are no n-grams.
+    All texts are one row of characters. An n-gram is the shorter one that it starts with, known by its number, and one
+    more character. N-grams that reach from one text into the next are left out.
     """
     characters = number(np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32))
     text_at = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
@@ -74,7 +74,7 @@ def count(texts: Int[np.ndarray, " n"], ngrams: Int[np.ndarray, " n"]) -> Counts
 
 
 def count_matches(counts: Counts, texts: int) -> Int[np.ndarray, "N N"]:
-    """N-grams that two texts share."""
+    """The number of n-grams that each two texts share."""
     matches = np.zeros((texts, texts), np.int64)
     there, starts, sizes = np.unique(counts.texts, return_index=True, return_counts=True)
     its_own = np.zeros(counts.ngrams.max(initial=0) + 1, np.int64)

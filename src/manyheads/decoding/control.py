@@ -1,4 +1,4 @@
-"""From the wishes of lines to guided searches, and from what was found to what was not met."""
+"""From the wishes for lines to guided searches, and from their results to the wishes that were not met."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -25,13 +25,16 @@ __all__ = [
 ]  # fmt: skip
 
 WIDEST = 24
-"""A beam is widened to have two places for each bank; but what must appear may be a whole sentence."""
+"""A beam is widened to two places for each bank, up to this: what must appear may be a whole sentence."""
 
 
 def blocks_with_wishes(
     blocks: Iterable[list[str]], wishes: Wishes | Iterable[Wishes]
 ) -> Iterator[tuple[int, list[str], list[Wishes]]]:
-    """(lines before it, a block of lines, what is wished for each): the same for every line, or one after the other."""
+    """Yield (lines before the block, the block, the wishes for each of its lines).
+
+    The wishes are the same for every line, or one for each, in order.
+    """
     each, first = (repeat(wishes) if isinstance(wishes, Wishes) else iter(wishes)), 0
     for block in blocks:
         yield first, block, take_wishes(each, len(block))
@@ -52,11 +55,11 @@ def take_wishes(wishes: Iterator[Wishes], count: int) -> list[Wishes]:
 
 def no_wishes_left(wishes: Iterator[Wishes], lines: int) -> None:
     if next(wishes, None) is not None:
-        raise InputError(f"there must be a line for all wishes, got {lines} lines and wishes for more")
+        raise InputError(f"there must be as many lines as wishes, got {lines} lines and wishes for more")
 
 
 def wishes_of_parts(wishes: Wishes, parts: Sequence[str], is_word: IsWord) -> list[Wishes]:
-    """Who owes what, in a line of one part or several."""
+    """The wishes for each part of a line, which may have one part or several."""
     each = [Wishes(never=wishes.never) for _ in parts]
     if parts:
         longest = max(range(len(parts)), key=lambda n: len(parts[n]))
@@ -66,7 +69,10 @@ def wishes_of_parts(wishes: Wishes, parts: Sequence[str], is_word: IsWord) -> li
 
 
 def add_terms(part: Wishes, line: Wishes, source: str, is_word: IsWord) -> Wishes:
-    """What the glossary forbids here alone stays with the part as its glossary: other parts may hold it."""
+    """Add what the glossary says of one part.
+
+    What it forbids in this part alone becomes the glossary of the part: other parts may contain it.
+    """
     if not line.glossary:
         return part
     must, never = line.glossary.asked_by(source, is_word)
@@ -75,7 +81,10 @@ def add_terms(part: Wishes, line: Wishes, source: str, is_word: IsWord) -> Wishe
 
 
 def unmet(scripts: Scripts, wishes: Sequence[Wishes], parts: Sequence[str], whole: str) -> tuple[str, ...]:
-    """What parts lack of what they must hold; and what must never be in a line, but is where its parts meet."""
+    """The wishes that were not met.
+
+    These are what parts lack of what they must contain, and forbidden phrases that arise where parts meet.
+    """
     both = list(zip(wishes, parts, strict=True))
     lacking = [phrase for wish, text in both for phrase in scripts.lacking(wish, text)]
     there = [phrase for wish, text in both for phrase in scripts.forbidden(wish, text, whole)]
@@ -87,12 +96,12 @@ def unmet(scripts: Scripts, wishes: Sequence[Wishes], parts: Sequence[str], whol
 
 def make_script(scripts: Scripts, wishes: Wishes, search: Search, limit: int, longest: int) -> Script:
     if wishes.must and search.sample:
-        raise OptionError(f"what must appear is placed by a beam, got {brief(wishes.must[0])} and sample")
+        raise OptionError(f"phrases that must appear need a beam search, got {brief(wishes.must[0])} and sample")
     return Script(scripts, wishes, limit, longest, min_length=search.min_length, no_repeat=search.no_repeat)
 
 
 def by_beam(scripts: Sequence[Script | None], search: Search) -> Iterator[list[int]]:
-    """The numbers of lines that are searched alike. How wide the beam of a line is depends on the line alone."""
+    """Indices of lines that are searched alike. The width of a line's beam depends on the line alone."""
 
     def width(n: int) -> int:
         return beam_of(scripts[n], search)
@@ -102,7 +111,7 @@ def by_beam(scripts: Sequence[Script | None], search: Search) -> Iterator[list[i
 
 
 def beam_of(script: Script | None, search: Search) -> int:
-    """0 for a search without a script."""
+    """The width of a line's beam; 0 for a search without a script."""
     if script is None:
         return 0
     beam = max(2, ceil(search.beam / search.n_best)) if search.diversity else search.beam
@@ -127,7 +136,7 @@ def guided_search(
     search: Search,
     watch: Watch = unwatched,
 ) -> list[list[Hypothesis]]:
-    """All scripts of a batch have the same beam. A beam can be watched."""
+    """Search a batch, whose scripts all have the same beam. A beam search can be watched."""
     alpha = search.length_penalty
     try:
         if search.sample:
@@ -138,7 +147,7 @@ def guided_search(
         return guided_beam(model, source, scripts, beam=beam, alpha=alpha, groups=groups_of(search), watch=watch)
     finally:
         for script in scripts:
-            script.options_of.cache_clear()  # the scripts of many more sentences may be there
+            script.options_of.cache_clear()  # there may be scripts of many more sentences
 
 
 def draws(search: Search, numbers: list[int], longest: int) -> Sampler:

@@ -1,4 +1,7 @@
-"""Lines to ids, cut into parts that a model was trained to read: at the ends of sentences, else at spaces, else anywhere."""
+"""Encode lines, cut into parts no longer than the model was trained to read.
+
+Cuts are made at the ends of sentences, else at spaces, else anywhere.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,10 +15,11 @@ __all__ = ["Cutter"]
 
 @dataclass(frozen=True)
 class Cutter:
-    """
-    most          pieces of a part
-    comfortable   pieces beyond which a line is cut into its sentences
-    longest       pieces that can be read at all: what is one letter and yet longer is cut off
+    """Encodes lines in parts.
+
+    most          pieces a part may have
+    comfortable   a line with more pieces than this is cut into its sentences
+    longest       pieces that can be read at all: a single character with more is truncated
     """
 
     tokenizer: Tokenizer
@@ -24,8 +28,8 @@ class Cutter:
     longest: int
 
     def __call__(self, lines: Sequence[str]) -> list[list[list[int]]]:
-        """For each line the ids of its parts. Most lines have one part, blank ones none."""
-        longer = 64 * self.most  # no sentence; this bounds the memory of what follows
+        """For each line, the ids of its parts. Most lines have one part, blank lines none."""
+        longer = 64 * self.most  # longer than any sentence; bounds the memory used below
         texts = [list(split_text(line, longer)) if line.strip() else [] for line in lines]
         ids = iter(self.tokenizer.encode(list(chain.from_iterable(texts))))
         return [[part for text in line for part in self.cut(text, next(ids))] for line in texts]
@@ -41,11 +45,11 @@ class Cutter:
             yield from self.cut_sentence(text, ids)
 
     def cut_sentence(self, text: str, ids: list[int]) -> Iterator[list[int]]:
-        """The ids of a sentence, or those of parts of it that are short enough: cut at spaces, if it must be."""
+        """The ids of a sentence or, if it is too long, of parts of it, cut at spaces where possible."""
         if len(ids) <= self.most or len(text) == 1:
             yield ids[: self.longest]
             return
-        # If the pieces were spread evenly, each part would have what it may; a denser one is cut again.
+        # This assumes that pieces are spread evenly; a part that is denser is cut again.
         texts = list(split_text(text, max(1, self.most * len(text) // len(ids))))
         for part in map(self.cut_sentence, texts, self.tokenizer.encode(texts)):
             yield from part

@@ -1,9 +1,10 @@
-"""Desks for a few sentences that are written at once on a GPU: all that is done with them is recorded as one launch (`recorded`).
+"""Desks for a few sentences that are written at once on a GPU: all work on them is recorded as one launch (`recorded`).
 
-A small model keeps a GPU busy for a few microseconds a kernel; ten iterations are some thousand kernels, which Python takes far longer to launch. A
-recording is good for one shape. So that a few of them serve all sentences, their number and the source are rounded up, and there are places enough for
-nearly all translations; where they were not, the next desk of this kind has as many as it took. More sentences than that keep a GPU busy by themselves, and get
-none.
+A small model keeps a GPU busy for a few microseconds per kernel; ten iterations are some thousand kernels, which Python
+takes far longer to launch. A recording fits one shape. So that a few of them serve all sentences, the number of
+sentences and the length of the source are rounded up, and there are enough places for nearly all translations; if there
+were not, the next desk for this shape has as many as were needed. Larger batches keep a GPU busy by themselves, and get
+no desk.
 
 B sentences · S source tokens
 """
@@ -33,10 +34,13 @@ Read = TypeVar("Read")
 
 MOST_DESKS = 64
 MOST_PLACES = 32_768
-"""Of all rows together, those that are there for other lengths among them: with more, kernels take longer than their launches."""
+"""Of all rows together, including those for other lengths: with more, kernels take longer than their launches."""
 
 IDLE_PLACES = 8_192
-"""Up to so many, kernels hardly take longer for being given more of them: the number of sentences is rounded up generously, so that there are few shapes."""
+"""Up to this number of places, kernels hardly take longer for more of them.
+
+So the number of sentences is rounded up generously, which keeps the shapes few.
+"""
 
 FINE, COARSE = 16, 128
 """Lengths are rounded up to a multiple of the first; beyond the second, to a power of two."""
@@ -51,7 +55,7 @@ class Shape(NamedTuple):
 
 
 class Desk:
-    """Where the sentences go, and where what is known of them then lies."""
+    """Where sentences are put in, and where the results then lie."""
 
     def __init__(self, shape: Shape, device: torch.device, player: Player) -> None:
         self.source = torch.zeros(shape.sentences, shape.source, dtype=torch.int64, device=device)
@@ -59,7 +63,10 @@ class Desk:
         self.computed: Any = None
 
     def write(self, compute: Callable[[Tensor], Any], source: Int[Tensor, "B S"]) -> Any:
-        """What is computed of the sentences; it is overwritten by the next. Behind them there are others, which end where they begin."""
+        """Return what is computed of the sentences. The next call overwrites it.
+
+        Rows behind the sentences hold others that end where they begin.
+        """
         sentences, length = source.shape
         self.source.fill_(PADDING)
         self.source[:, 0] = END
@@ -68,18 +75,18 @@ class Desk:
         return type(self.computed)(*(x[:sentences] for x in self.computed))
 
     def work(self, compute: Callable[[Tensor], Any]) -> None:
-        """What is computed while it is recorded is scratch; it is copied to where it stays."""
+        """Compute, and copy the result to where it stays: whatever is allocated in a recording is scratch memory."""
         found = compute(self.source)
-        if self.computed is None:  # never while it is recorded: it was done once before
+        if self.computed is None:  # never during a recording: the first run is not recorded
             self.computed = copied(found)
         for kept, now in zip(self.computed, found, strict=True):
             kept.copy_(now)
 
 
 class Desks(Recordings[Shape, Desk]):
-    """The desks of one model on one device, those that were used last.
+    """The most recently used desks of one model on one device.
 
-    wider   places that were needed, where there were not enough
+    wider   the number of places that were needed, for shapes that had too few
     """
 
     def __init__(self, device: torch.device, *, record: bool) -> None:
@@ -87,8 +94,11 @@ class Desks(Recordings[Shape, Desk]):
         self.wider: dict[Shape, int] = {}
 
     def write(self, model: Writer, source: Int[Tensor, "B S"], way: Way, read: Callable[[Any], Read]) -> Read | None:
-        """None where it is better done without. One at a time, until it is read: the desks are everybody's."""
-        alike = replace(way, how=replace(way.how, batch=1))  # how many lines are read at a time is no matter
+        """What `read` returns; None if the batch is better written without a desk.
+
+        One batch at a time, until it is read: the desks are shared.
+        """
+        alike = replace(way, how=replace(way.how, batch=1))  # the batch size changes nothing
         with self.lock:
             self.renew(model)
             shape, room = self.fitting(model, source, alike)
@@ -106,13 +116,13 @@ class Desks(Recordings[Shape, Desk]):
             except BaseException:
                 self.leave(shape)
                 raise
-            # Only now: an exception that is being handled holds on to what it was raised in.
+            # Only now: an exception keeps the frames that it was raised in alive while it is handled.
             self.refused.add(shape)
             self.give_memory_back(shape)
             return None
 
     def fitting(self, model: Writer, source: Int[Tensor, "B S"], way: Way) -> tuple[Shape, int]:
-        """A shape that has room for the sentences, and its places."""
+        """A shape that has room for the sentences, and its number of places."""
         length = rounded(source.shape[1], way.longest)
         for round_up in (few_sizes, power_of_two):
             shape = Shape(round_up(len(source)), length, way)
@@ -131,7 +141,7 @@ class Desks(Recordings[Shape, Desk]):
 
 
 def rounded(length: int, longest: int) -> int:
-    """A table of learned positions ends, and with it what is read and written."""
+    """The length rounded up, but not beyond a table of learned positions, which bounds what is read and written."""
     up = -(-length // FINE) * FINE if length <= COARSE else power_of_two(length)
     return max(length, min(up, longest))
 
@@ -141,7 +151,7 @@ def desks_of(model: Writer) -> Desks:
 
 
 def applies(model: Writer, source: Int[Tensor, "B S"]) -> bool:
-    """On a GPU, for plain models without hooks, alone, with a judge or with several as one."""
+    """True on a GPU, for plain models without hooks, alone or with a judge, which may be an ensemble."""
     if not source.is_cuda or has_hooks(model):
         return False
     if not isinstance(model, WriterAndJudge):
@@ -151,8 +161,11 @@ def applies(model: Writer, source: Int[Tensor, "B S"]) -> bool:
 
 
 def write_at_desk(model: Writer, source: Int[Tensor, "B S"], way: Way, read: Callable[[Any], Read]) -> Read | None:
-    """What is read of what `way` computes, which stays no longer than that; None where it is better done without a desk. What inference mode makes could
-    not be written to outside of it, and desks outlive it: they are made without."""
+    """What `read` returns for what `way` computes; None if that is better done without a desk.
+
+    What is computed is valid only while it is read. Tensors made in inference mode cannot be written to outside of it,
+    and desks outlive it: they are made without.
+    """
     if not applies(model, source):
         return None
     with (

@@ -1,13 +1,14 @@
-"""A corpus as a model would have translated it (Kim and Rush 2016): what another model is to learn from.
+"""Sequence-level distillation (Kim and Rush 2016): a corpus as a teacher model would have translated it.
 
     distill("runs/teacher", "train.tsv", out="distilled.tsv")
 
-The sources stay, in their order; the targets are what the teacher writes. It says the same thing the same way each time, where people choose: a
-model that writes all tokens at once, none of which knows of the others, is less often torn between two ways. A translation that nobody should learn
-from (none at all, cut off, in a loop, of numbers that are not finite) is counted, and the pair keeps the target that it had.
+The sources stay, in order; the targets become the teacher's translations, for another model to learn from. A teacher
+translates the same thing the same way each time, where people vary. A model that writes all tokens at once, none of
+which knows of the others, is then less often torn between two translations. A translation that nobody should learn from
+(blank, cut off, looping, or from numbers that are not finite) is counted, and its pair keeps the original target.
 
-What was stopped goes on with resume=True. With the same number of threads, or on the same GPU, the file is then the same as without the stop, to
-the last bit.
+A run that was stopped continues with resume=True. With the same number of threads, or on the same GPU, the file is then
+the same as without the stop, to the last bit.
 """
 
 import os
@@ -32,24 +33,25 @@ from manyheads.text.partfile import PartFile, check_part
 __all__ = ["KEPT", "Distilled", "distill"]
 
 LOT = 1_024
-"""Pairs that are translated, and then kept, together: seconds of work."""
+"""Pairs that are translated and then saved together: seconds of work."""
 
 KEPT = {
-    "not finite": "for numbers that are not finite (--precision bf16 or fp32 holds larger ones)",
-    "cut off": "for a translation that was cut off at the bound on its length",
-    "looped": "for a translation that ends with the same few pieces again and again",
-    "blank": "for a translation without a word",
+    "not finite": "because of numbers that are not finite (--precision bf16 or fp32 holds larger ones)",
+    "cut off": "because the translation was cut off at the limit on its length",
+    "looped": "because the translation ends with the same few pieces again and again",
+    "blank": "because the translation is blank",
 }
 """Why a pair keeps its own target."""
 
 
 @dataclass
 class Distilled:
-    """
-    pairs    that were written
-    before   of them, those that were there when it went on
-    kept     pairs that keep their own target, by the reason
-    counts   what was met in the files
+    """The outcome of a distillation.
+
+    pairs    pairs written
+    before   how many of them were there when a stopped run resumed
+    kept     pairs that keep their own target, by reason
+    counts   what was found in the files
     """
 
     pairs: int = 0
@@ -71,12 +73,12 @@ def distill(
     seen: Callable[[int, int], object] = lambda done, of: None,
     **options: float,
 ) -> Distilled:
-    """Write `out`, a TSV file, packed if its name ends in .gz or .zst.
+    """Write `out`, a TSV file, compressed if its name ends in .gz or .zst.
 
-    teacher          a run folder or a bundled model; several are asked as one
+    teacher          a run folder or a bundled model; several form an ensemble
     source, target   what the sides are called in files that name them
-    seen             is told how many pairs are there, and of how many, from time to time
-    …                of the search: beam, length_penalty, batch, …
+    seen             called now and then with the number of pairs done and of all pairs
+    …                options of the search: beam, length_penalty, batch, …
     """
     check_output(out)
     check_part(out, resume)
@@ -107,7 +109,7 @@ def distill(
             part.add(list(map(as_line, lot, translations)))
         if part.done != counts.pairs or read_sums(corpora) != sums:
             raise InputError(
-                f"a corpus stays as it is while it is distilled, got another one in {', '.join(map(str, corpora))}",
+                f"a corpus must not change while it is distilled, got a different one in {', '.join(map(str, corpora))}",
                 hint=f"the translations so far are in {part.place}",
             )
         part.finish(lambda line: counted(line, found))
@@ -116,17 +118,19 @@ def distill(
 
 def check_output(out: str | Path) -> None:
     if os.path.exists(out) and not os.path.isfile(out):
-        raise OptionError(f"what is distilled is written to a file, got {out}")
+        raise OptionError(f"distilled pairs must be written to a file, got {out}")
     if (holds_pairs(str(out)) and format_of(str(out)) != ".tsv") or format_of(str(out)) == ".csv":
-        raise OptionError(f"what is distilled is written as TSV, got {out}", hint="distilled.tsv, or distilled.tsv.gz")
+        raise OptionError(
+            f"distilled pairs must be written as TSV, got {out}", hint="name it distilled.tsv, or distilled.tsv.gz"
+        )
 
 
 def check_files(corpora: Sequence[Corpus], out: str | Path) -> None:
-    """They are read several times; and none of them is written over."""
+    """Refuse a corpus that is not read from files (it is read several times), or that `out` would overwrite."""
     read = files_of(corpora)
     for path in read:
         if os.path.exists(path) and not os.path.isfile(path):
-            raise OptionError(f"a corpus that is distilled is read from files, got {path}")
+            raise OptionError(f"a corpus to distil must be read from files, got {path}")
     check_apart(out, read)
 
 
@@ -135,7 +139,7 @@ def read_sums(corpora: Sequence[Corpus]) -> list[str]:
 
 
 def look_through(corpora: Sequence[Corpus]) -> Counts:
-    """What is there: faults are told before hours of work, not behind them."""
+    """Count what the corpora hold: faults are reported before hours of work, not after."""
     counts = Counts()
     for corpus in corpora:
         for number, pair in read_pairs(corpus, counts):
@@ -148,20 +152,20 @@ def look_through(corpora: Sequence[Corpus]) -> Counts:
 
 
 def as_line(pair: Pair, translation: Translation) -> str:
-    """Why the pair keeps its own target, if it does; the source and the target."""
+    """Three columns: why the pair keeps its own target, if it does; the source; the target."""
     reason = fault_of(translation)
     chosen = pair[1] if reason else translation.text
     return "\t".join((reason, *map(without_tabs, (pair[0], chosen))))
 
 
 def is_line(line: str) -> bool:
-    """Does it look as if `as_line` had made it?"""
+    """True if the line looks as if `as_line` had written it."""
     reason, *pair = line.split("\t")
     return reason in ("", *KEPT) and len(pair) == 2
 
 
 def fault_of(translation: Translation) -> str:
-    """Why nobody should learn from it; nothing if one may."""
+    """Why nobody should learn from this translation; an empty string if there is no reason."""
     faults = {
         "not finite": not translation.finite,
         "cut off": translation.truncated,

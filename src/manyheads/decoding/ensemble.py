@@ -1,7 +1,7 @@
-"""Several models, one voice: at each step the mean of their probabilities.
+"""An ensemble: several models translate as one, by the mean of their probabilities at each step.
 
-They must write the same pieces, in the same order of ids. What they read may be cut into pieces as each learnt it: the
-first model's ids are turned into text again (exactly) and cut as the others do.
+They must write the same pieces, in the same order of ids. They may cut the source into different pieces: the first
+model's ids are decoded to text (exactly) and encoded again for the others.
 
 B sentences · S source tokens · T target tokens · W words
 """
@@ -27,18 +27,31 @@ __all__ = ["Ensemble", "EnsembleBeams", "EnsembleCache", "ensemble"]
 
 
 def ensemble(translators: Sequence["Translator"]) -> "Translator":
-    """A translator that is several; how to search, and how to cut what is too long, is what the first one's recipe says."""
+    """Combine several translators into one.
+
+    How to search, and how to cut lines that are too long, is taken from the recipe of the first.
+    """
     for one in translators or [None]:
         if not hasattr(one, "vocabulary"):
             raise OptionError(
-                f"an ensemble is made of Translators, got {brief(one)}", hint="Translator.load(folder) gives one"
+                f"an ensemble must be made of Translators, got {brief(one)}", hint="Translator.load(folder) returns one"
             )
     first = translators[0]
     for one in translators:
         if isinstance(one.model, Ensemble):
-            raise OptionError("an ensemble is made of single models, got one of ensembles")
+            raise OptionError("an ensemble must be made of single models, got another ensemble")
         if not one.model.config.causal:
-            raise OptionError("models of an ensemble write token by token, got one that writes all at once")
+            raise OptionError("models of an ensemble must write token by token, got one that writes all at once")
+        if one.judges:
+            raise OptionError(
+                "models of an ensemble must have no judges, got one that does",
+                hint="ensemble([…]).judged_by(…) adds a second opinion to all of them",
+            )
+        if one.device != first.device:
+            raise OptionError(
+                f"models of an ensemble must be on the same device, got {first.device} and {one.device}",
+                hint='Translator.load(folder, device="…")',
+            )
     check_targets([one.vocabulary.target for one in translators])
     models, sources = [one.single for one in translators], [one.vocabulary.source for one in translators]
     check_sources(models, sources)
@@ -51,24 +64,28 @@ def check_targets(targets: Sequence[Tokenizer]) -> None:
         if target.as_json() != first:
             raise OptionError(
                 "models of an ensemble must have the same target vocabulary, "
-                f"got {target.size:,} pieces in number {number} that are not the {targets[0].size:,} of the first",
+                f"got {target.size:,} pieces in number {number} that differ from the {targets[0].size:,} of the first",
                 hint="train them from the same pairs with the same [data], and different seeds",
             )
 
 
 def check_sources(models: Sequence[Transformer], sources: Sequence[Tokenizer]) -> None:
-    """What fits the first model's table of positions may be too long for another's, if it is cut in other places."""
+    """Refuse a model with learned positions whose source vocabulary differs from the first one's.
+
+    A source that fits the first model's table of positions may be too long for another's, if it is cut into other
+    pieces.
+    """
     first = sources[0].as_json()
     for number, (model, source) in enumerate(zip(models, sources, strict=True), 1):
         if model.config.positions == "learned" and source.as_json() != first:
             raise OptionError(
-                "models with learned positions are in an ensemble only if all have the same source vocabulary, "
-                f"got another one in number {number}"
+                "a model with learned positions must have the same source vocabulary as the first model of its ensemble, "
+                f"got a different one in number {number}"
             )
 
 
 class Ensemble(nn.Module):
-    """What a Translator asks of a model, answered by several."""
+    """Several models with the interface that a Translator expects of one."""
 
     def __init__(self, members: Sequence[Transformer], sources: Sequence[Tokenizer]) -> None:
         super().__init__()
@@ -87,7 +104,7 @@ class Ensemble(nn.Module):
 
     @property
     def config(self) -> TransformerConfig:
-        """Of the member that can be given the least."""
+        """The configuration of the member with the shortest table of positions."""
         return min((member.config for member in self.models), key=table_of_positions)
 
     @property
@@ -96,11 +113,11 @@ class Ensemble(nn.Module):
 
     @property
     def reads_one(self) -> bool:
-        """Do all members read the same ids? Otherwise the host must cut text again."""
+        """True if all members read the same ids. Otherwise the host must encode the text again."""
         return all(self.reads_alike)
 
     def forward(self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]) -> Float[Tensor, "B T W"]:
-        """log of the mean probability of the token after each target token."""
+        """The log of the mean probability of the token after each target token."""
         memories = self.encode(source)
         return log_mean([model.decode(target, memory) for model, memory in zip(self.models, memories, strict=True)])
 
@@ -111,7 +128,7 @@ class Ensemble(nn.Module):
         ]
 
     def cut_again(self, source: Int[Tensor, "B S"], tokenizer: Tokenizer) -> Int[Tensor, "B Z"]:
-        """The same sentences as another member reads them."""
+        """The same sentences, encoded as another member reads them."""
         texts = [self.sources[0].decode(ids) for ids in source.tolist()]
         rows = [torch.tensor([*ids, END]) for ids in tokenizer.encode(texts)]
         return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PADDING).to(source.device)
@@ -131,7 +148,7 @@ class Ensemble(nn.Module):
 
 
 class EnsembleCache:
-    """What each member has seen."""
+    """The decoder cache of each member."""
 
     def __init__(self, caches: Sequence[DecoderCache]) -> None:
         self.caches = caches
@@ -146,7 +163,10 @@ class EnsembleCache:
 
 
 class EnsembleBeams:
-    """What each member's beams have seen, in rooms of one shape: they go on together, from the same beams by the same words."""
+    """The beam cache of each member, in rooms of one shape.
+
+    All advance together, from the same beams by the same words.
+    """
 
     def __init__(self, caches: Sequence[BeamCache]) -> None:
         self.caches = caches
@@ -173,7 +193,7 @@ class EnsembleBeams:
 
 
 def log_mean(logits: Sequence[Float[Tensor, "B T W"]]) -> Float[Tensor, "B T W"]:
-    """log of the mean of the distributions; a distribution already, so that its log-softmax is itself."""
+    """The log of the mean of the distributions. It is a distribution already, so log-softmax does not change it."""
     log_p = torch.stack([one.float().log_softmax(-1) for one in logits])
     return log_p.logsumexp(0) - math.log(len(logits))
 

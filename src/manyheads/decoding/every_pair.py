@@ -1,4 +1,4 @@
-"""A result for every pair of files, in order: as many lines out as there are pairs."""
+"""A result for every pair of files, in order: as many results as there are pairs."""
 
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 def of_every_pair(
     translator: Translator, data: Paths, compute: Callable[[list[Pair]], list[Result]], too_long: Result
 ) -> Iterator[Result]:
-    """What `compute` gives of each pair; `too_long` of one with a line that is too long to be held in memory."""
+    """Yield what `compute` gives for each pair; `too_long` for one with a line too long to be held in memory."""
     corpora = check_paths(data, "--data", translator.recipe.data.reading)
     pairs = chain.from_iterable(read_every_pair(corpus, Counts()) for corpus in corpora)
     while block := [pair for _, pair in islice(pairs, CHUNK)]:

@@ -1,4 +1,4 @@
-"""How likely a given target is: a model is made to write it.
+"""How likely a given target is: the model is made to write it.
 
 B pairs · S source tokens · T target tokens
 """
@@ -19,15 +19,17 @@ from manyheads.text.tokenizer import BEGIN, PADDING
 __all__ = ["behind_begin", "forced", "log_p_of", "score_ids"]
 
 SENTENCE = 32
-"""Tokens that a pair is counted as: so many for each of a batch, however they are spread over pairs."""
+"""Tokens that each of the `batch` sentences stands for, however they are spread over pairs."""
 
 
 @torch.no_grad()
 def score_ids(
     model: Transformer | Ensemble, sources: Sequence[list[int]], targets: Sequence[list[int]], most: int, batch: int
 ) -> list[ForcedScore]:
-    """Of every pair of ids, each with its end. Of a side that is longer than `most`, the beginning. `batch` sentences of 32 tokens
-    are computed together, or as many tokens."""
+    """Score every pair of ids, each with its end. Only the first `most` ids of a side count.
+
+    `batch` sentences of 32 tokens are computed together, or as many tokens in longer or shorter ones.
+    """
     lengths = [max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)]
     sources, targets = ([ids[:most] for ids in side] for side in (sources, targets))
     scores = [ForcedScore(0.0, 0)] * len(lengths)
@@ -47,12 +49,12 @@ def forced(model: Transformer | Ensemble, sources: list[list[int]], targets: lis
 
 
 def behind_begin(labels: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
-    """What is read where the labels are to be written."""
+    """What the decoder reads where it is to write the labels."""
     return torch.cat([torch.full_like(labels[:, :1], BEGIN), labels[:, :-1]], 1)
 
 
 def log_p_of(labels: Int[Tensor, "B T"], logits: Float[Tensor, "B T W"]) -> Float[Tensor, "B T"]:
-    """log P of each label; 0 of padding."""
+    """log P of each label; 0 for padding."""
     logits = logits.float()
     loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PADDING, reduction="none")
     return -loss.view_as(labels)

@@ -1,4 +1,4 @@
-"""How terms are to be translated, and how not: `source term TAB target term`, `source term TAB !target term`."""
+"""How terms must be translated, and how not: `source term TAB target term`, `source term TAB !target term`."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,16 +14,17 @@ __all__ = ["Glossary", "read_glossary"]
 
 @dataclass(frozen=True)
 class Glossary:
-    """
-    must     (source term, target term): where the source holds the one as whole words, the output holds the other
-    never    (source term, target term): where the source holds the one, the output does not hold the other
+    """Pairs of a source term and a target term.
+
+    must     if the source contains the first as whole words, the output contains the second
+    never    if the source contains the first as whole words, the output does not contain the second
     """
 
     must: tuple[tuple[str, str], ...] = ()
     never: tuple[tuple[str, str], ...] = ()
 
     def asked_by(self, source: str, is_word: IsWord) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What must be in the output of this source, and what must not."""
+        """The phrases that the output of this source must contain, and those that it must not."""
         must, never = (
             tuple(target for term, target in terms if term in source and appears(term, source, is_word))
             for terms in (self.must, self.never)
@@ -35,7 +36,7 @@ class Glossary:
 
 
 def read_glossary(path: str) -> Glossary:
-    """From a TSV file, plain or packed. All faults are named at once; blank lines are none."""
+    """Read a TSV file, plain or compressed. All faults are reported at once; blank lines are skipped."""
     terms, faults = [], Faults(path)
     for number, line in enumerate(read_lines(path), 1):
         try:
@@ -52,7 +53,7 @@ def read_term(line: bytes | None, path: str, number: int) -> tuple[str, str]:
     if len(columns) != 2 or not columns[0] or not without_mark(columns[1]):
         raise InputError(
             f"a line of a glossary must be: source term TAB target term, got {path}, line {number}",
-            hint="a target term after ! must not appear",
+            hint="a ! before a target term means that it must not appear",
         )
     try:
         check_phrase(without_mark(columns[1]))

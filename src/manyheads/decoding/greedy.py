@@ -1,4 +1,4 @@
-"""One token after the other: the likeliest, or one drawn at random. Sentences that are finished leave the batch.
+"""Decode one token at a time: the likeliest, or one drawn at random. Finished sentences leave the batch.
 
 B sentences · S source tokens · W words
 """
@@ -18,7 +18,7 @@ from manyheads.text.tokenizer import BEGIN, END, PADDING
 __all__ = ["Choose", "Sampler", "decode_one_by_one", "likeliest", "log_probabilities", "next_log_probabilities"]
 
 Choose = Callable[[Float[Tensor, "B W"], Int[Tensor, " B"], int], Int[Tensor, " B"]]
-"""(log-probabilities, which sentence each row is, step) → the next token of each."""
+"""(log-probabilities, the sentence of each row, step) → the next token of each row."""
 
 
 def likeliest(log_p: Float[Tensor, "B W"], rows: Int[Tensor, " B"], step: int) -> Int[Tensor, " B"]:
@@ -32,14 +32,14 @@ def decode_one_by_one(
     alpha: float = 0.0,
     choose: Choose = likeliest,
 ) -> list[Hypothesis]:
-    """One hypothesis for each sentence, of at most `limits` tokens each."""
+    """Return one hypothesis for each sentence, no longer than its entry in `limits`."""
     cache = model.start(model.encode(source))
     count, device = len(source), source.device
     rows = torch.arange(count, device=device)
     limit = torch.tensor(limits, device=device)
     tokens = torch.full((count, 1), BEGIN, device=device)
     going = torch.ones_like(rows, dtype=torch.bool)
-    words, gains = [], []  # a column a step; what a sentence is given after its end or its bound is not read
+    words, gains = [], []  # one column per step; entries after a sentence's end or limit are not read
     for step in range(max(limits)):
         log_p = next_log_probabilities(model, tokens, cache)
         chosen = choose(log_p, rows, step)
@@ -49,7 +49,7 @@ def decode_one_by_one(
         staying = going.nonzero()[:, 0]
         if len(staying) == 0:
             break
-        if len(staying) <= 0.9 * len(rows):  # moving the others costs a copy: a few wait for company
+        if len(staying) <= 0.9 * len(rows):  # dropping rows copies the others: wait until a tenth are done
             cache.select(staying)
             rows, limit, going, chosen = (tensor[staying] for tensor in (rows, limit, going, chosen))
         tokens = chosen[:, None]
@@ -58,7 +58,7 @@ def decode_one_by_one(
 
 
 def hypothesis(ids: list[int], log_p: list[float], alpha: float) -> Hypothesis:
-    """What was written, up to the first end in it."""
+    """The hypothesis that `ids` spell, up to the first end."""
     finished = END in ids
     tokens = ids.index(END) + 1 if finished else len(ids)
     total = sum(log_p[:tokens])
@@ -68,12 +68,12 @@ def hypothesis(ids: list[int], log_p: list[float], alpha: float) -> Hypothesis:
 
 
 def next_log_probabilities(model: StepModel, tokens: Int[Tensor, "B 1"], cache: Rows) -> Float[Tensor, "B W"]:
-    """Of the token after `tokens`."""
+    """Log-probabilities of the token after `tokens`."""
     return log_probabilities(model.step(tokens, cache)[:, -1])
 
 
 def log_probabilities(logits: Float[Tensor, "B W"]) -> Float[Tensor, "B W"]:
-    """As `Translator.score` counts them. Padding and begin are never written."""
+    """Log-probabilities, normalised as in `Translator.score`. Padding and begin are never written."""
     log_p = logits.float().log_softmax(-1)
     for never in (PADDING, BEGIN):
         log_p[:, never].fill_(-torch.inf)
@@ -81,13 +81,13 @@ def log_probabilities(logits: Float[Tensor, "B W"]) -> Float[Tensor, "B W"]:
 
 
 class Sampler:
-    """Tokens drawn from the model's distribution.
+    """Draws tokens from the model's distribution.
 
-    temperature   below 1 bolder words become rarer, above 1 more frequent
+    temperature   below 1, less likely words become rarer; above 1, more frequent
     top_k         only the k likeliest words; 0 = all
     top_p         only the likeliest words that together have probability p; 1 = all
 
-    The draws of a sentence are a function of (seed, its number, step): they do not depend on the batch it is in.
+    A draw is a function of (seed, number of the sentence, step): it does not depend on the batch.
     """
 
     def __init__(
@@ -102,17 +102,18 @@ class Sampler:
 
     def __call__(self, log_p: Float[Tensor, "B W"], rows: Int[Tensor, " B"], step: int) -> Int[Tensor, " B"]:
         p = self.narrowed((log_p.double() / self.temperature).softmax(-1))
-        # Words lie on the line in the order of their ids: by probability, two that are nearly alike would change places with the rounding, and so with the batch.
+        # Sum in the order of ids. Sorted by probability, two nearly equal words would swap places with the rounding,
+        # and so with the batch.
         sums = p.cumsum(-1)
         self.draws = self.draws.to(log_p.device)
         draw = self.draws[rows, step] * sums[:, -1]
         place = torch.searchsorted(sums, draw[:, None], right=True)[:, 0]
-        # Rounding may point beyond the last word that may be drawn. (Of numbers that are not finite, none may be.)
+        # Rounding may point past the last word with a probability. (If the numbers are not finite, no word has one.)
         ids = torch.arange(p.shape[1], device=p.device)
         return torch.minimum(place, torch.where(p > 0, ids, 0).amax(-1))
 
     def narrowed(self, p: Float[Tensor, "B W"]) -> Float[Tensor, "B W"]:
-        """Nothing but the likeliest words, if that is asked for."""
+        """Set all but the likeliest words to 0, if top_k or top_p asks for it."""
         if not self.top_k and self.top_p == 1:
             return p
         sizes, words = p.sort(descending=True, stable=True)

@@ -1,15 +1,16 @@
-"""Search that keeps to a script for each sentence: what it must begin with, hold, and never hold.
+"""Search that follows a script for each sentence: what it must begin with, contain, and never contain.
 
     guided_beam     beam search; in several groups if the hypotheses are to differ
     GuidedChoice    one token after the other
 
-In a beam, hypotheses compete with those that have as much of what must appear: the places are dealt out to these banks
-in turn (Post and Vilar, 2018). Else whatever has nothing of it yet would be likelier, and fill the beam until the end.
-Likewise those whose last word must go on, because it must never be, have banks of their own: most of them are about to
-pay dearly for it, and would have filled the beam before that shows.
+In a beam, hypotheses compete with those that have written as much of what must appear: the places are dealt out to
+these banks in turn (Post and Vilar, 2018). Otherwise the hypotheses that have none of it yet would be likelier, and
+fill the beam until the end. Likewise, hypotheses whose last word must go on, because it is forbidden as it stands, have
+banks of their own: most of them are about to pay dearly for it, and would have filled the beam before that shows.
 
-Groups of one sentence search side by side, each for one output. In diverse search (Vijayakumar et al., 2018) a group pays
-for every word that earlier groups write at this step; for alternatives, each begins with another token after the prefix.
+Groups of one sentence search side by side, each for one output. In diverse search (Vijayakumar et al., 2018) a group
+pays for every word that earlier groups write at the same step; for alternatives, each group begins with a different
+token after the prefix.
 
 B sentences · U groups of them · k beam · W words
 """
@@ -35,7 +36,7 @@ from manyheads.text.tokenizer import END
 __all__ = ["Groups", "GuidedChoice", "Watch", "guided_beam", "unwatched"]
 
 Watch = Callable[[Follow], Follow]
-"""Something that looks on: it is given who chooses continuations, and gives one who chooses alike."""
+"""An observer: it takes the function that chooses continuations, and returns one that chooses the same."""
 
 
 def unwatched(follow: Follow) -> Follow:
@@ -44,10 +45,11 @@ def unwatched(follow: Follow) -> Follow:
 
 @dataclass(frozen=True)
 class Groups:
-    """
-    count       groups that search for an output each
-    diversity   what a group pays for each use of a word by those before it
-    fork        does each begin with another token after the prefix?
+    """The groups that search for the outputs of a sentence.
+
+    count       groups, each of which searches for one output
+    diversity   what a group pays for each use of a word by earlier groups
+    fork        does each begin with a different token after the prefix?
     """
 
     count: int = 1
@@ -58,7 +60,7 @@ class Groups:
 ONE_GROUP = Groups()
 
 PLAUSIBLE = log(0.1)
-"""A word goes on in earnest if the model gives at least this to all pieces that would go on with it."""
+"""A word plausibly goes on if all pieces that continue it have at least this log-probability together."""
 
 
 def guided_beam(
@@ -71,7 +73,10 @@ def guided_beam(
     groups: Groups = ONE_GROUP,
     watch: Watch = unwatched,
 ) -> list[list[Hypothesis]]:
-    """For each sentence up to `beam` hypotheses, or of several groups the best of each, the best first."""
+    """Return up to `beam` hypotheses for each sentence, the best first.
+
+    With several groups, these are the best of each group.
+    """
     units = [Unit(n, group, script) for n, script in enumerate(scripts) for group in range(groups.count)]
     limits = [unit.script.limit for unit in units]
     source = source.repeat_interleave(groups.count, 0)
@@ -82,9 +87,9 @@ def guided_beam(
 
 
 def best_of_each(groups: list[list[Hypothesis]], fill: bool) -> list[Hypothesis]:
-    """Of each group the best that no group before it gave, the best first. A group may have come to nothing.
+    """From each group the best hypothesis that no earlier group gave, the best first. A group may have found nothing.
 
-    To fill up, for groups that gave nothing of their own, are the best of what is left.
+    With `fill`, the places of groups that gave nothing of their own go to the best of what is left.
     """
     chosen: dict[tuple[int, ...], Hypothesis] = {}
     for group in groups:
@@ -108,7 +113,7 @@ class Unit:
         self.states: dict[tuple[int, ...], State] = {}
 
     def follow(self, written: list[tuple[int, ...]]) -> list[State]:
-        """The states of hypotheses that are one token longer than those of the call before."""
+        """The states of hypotheses that are one token longer than those of the previous call."""
         before, self.states = self.states, {}
         for ids in written:
             state = self.script.advance(before[ids[:-1]], ids[-1]) if ids else self.script.start()
@@ -117,7 +122,7 @@ class Unit:
 
 
 class Guide:
-    """Which continuations a beam search goes on with."""
+    """Chooses the continuations in a guided beam search."""
 
     def __init__(self, units: list[Unit], groups: Groups) -> None:
         self.units, self.groups = units, groups
@@ -152,7 +157,10 @@ def note_outputs(units: list[Unit], chosen: Candidates, beam: int) -> None:
 def survey(
     units: list[Unit], scores: Float[Tensor, "U k"], written: Int[Tensor, "U k T"]
 ) -> tuple[Bool[np.ndarray, "U k W"], Int[np.ndarray, "U k W"], Bool[np.ndarray, "U k"]]:
-    """For each hypothesis: the words that may follow, the bank that each leads to, and whether the last word must go on."""
+    """What may follow each hypothesis.
+
+    Returns the words that may follow, the bank that each leads to, and whether the last word must go on.
+    """
     shape = (*scores.shape, units[0].script.spelling.size)
     allowed, banks, hanging = np.zeros(shape, bool), np.zeros(shape, np.int32), np.zeros(scores.shape, bool)
     alive, ids = (scores > -inf).tolist(), written.tolist()
@@ -169,11 +177,11 @@ def survey(
 
 
 def permitted(options: list[Options], script: Script, room: int, give_up: bool) -> list[Bool[np.ndarray, " W"]]:
-    """Of the hypotheses of a sentence, the words that leave room for what is owed.
+    """For each hypothesis of a sentence, the words that leave room for what is owed.
 
-    If there can be, room is kept for an end too, and for a word between two that must not meet. If no hypothesis has a
-    word left, and there is no output yet, repetition is the first thing to be put up with, and what must appear the next
-    to be given up. What must never be is never.
+    If possible, room is kept for an end, too, and for a word between two that must not meet. If no hypothesis has a
+    word left, and there is no output yet, repetition is the first thing to be tolerated, and what must appear the next
+    to be given up. What is forbidden is never written.
     """
     wanted = (2 if script.never else 1) if script.must else 0
     for spare in range(wanted, -1, -1):
@@ -187,7 +195,7 @@ def permitted(options: list[Options], script: Script, room: int, give_up: bool) 
 
 
 def without_glued_words(log_p: Float[Tensor, "U k W"], hanging: Bool[Tensor, "U k"]) -> Float[Tensor, "U k W"]:
-    """Hypotheses whose last word must go on end here if the model all but rules that out, and there are others.
+    """Drop hypotheses whose last word must go on if the model all but rules that out, and there are others.
 
     "cat" may become "category". Without this, "dog" became "dogroad", which no other word for a dog could outbid.
     """
@@ -198,12 +206,12 @@ def without_glued_words(log_p: Float[Tensor, "U k W"], hanging: Bool[Tensor, "U 
 
 
 def fork(units: list[Unit], log_p: Float[Tensor, "U W"], allowed: Bool[np.ndarray, "U k W"]) -> None:
-    """Where the prefix ends, each group is left the one token that is its own: the likeliest, the second, …
+    """Where the prefix ends, leave each group only the token that is its own: the likeliest, the second, …
 
-    Up to there all groups have one hypothesis, the same.
+    Up to there, all groups have the same single hypothesis.
     """
     for n, unit in enumerate(units):
-        if not unit.has_forked and unit.states:  # of numbers that are not finite nothing is left
+        if not unit.has_forked and unit.states:  # if the numbers are not finite, none is left
             (state,) = unit.states.values()
             last = allowed[n, 0] & unit.script.ends_prefix(state)
             unit.has_forked = bool(last.any())
@@ -213,13 +221,13 @@ def fork(units: list[Unit], log_p: Float[Tensor, "U W"], allowed: Bool[np.ndarra
             allowed[n] &= np.arange(len(words)) == own
 
 
-# ── which go on ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the continuations ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def candidates(
     scores: Float[Tensor, "U k"], log_p: Float[Tensor, "U k W"], banks: Int[Tensor, "U k W"], fine: float | Tensor = 0.0
 ) -> Candidates:
-    """2k continuations of each unit. They are chosen by their score less the fine, and given with their score."""
+    """2k continuations of each unit, chosen by their score less the fine, and returned with their score."""
     beam, words = log_p.shape[1:]
     every = scores[:, :, None] + log_p
     places = dealt_out((every - fine).flatten(1), banks.flatten(1), 2 * beam)
@@ -241,7 +249,10 @@ def dealt_out(values: Float[Tensor, "U c"], banks: Int[Tensor, "U c"], most: int
 def diverse_candidates(
     units: list[Unit], scores: Float[Tensor, "U k"], log_p: Float[Tensor, "U k W"], banks: Tensor, diversity: float
 ) -> Candidates:
-    """The candidates of the first group of every sentence, then of the second, which pays for the words of the first, …"""
+    """The candidates of every group of every sentence.
+
+    The first group of a sentence chooses first, then the second, which pays for the words of the first, …
+    """
     chosen: dict[int, Candidates] = {}
     used: dict[int, Counter[int]] = {unit.sentence: Counter() for unit in units}
     for n in sorted(range(len(units)), key=lambda n: units[n].group):
@@ -256,7 +267,7 @@ def diverse_candidates(
 
 
 def words_written(chosen: Candidates, beam: int) -> list[int]:
-    """The words of the hypotheses that end, and of those that go on."""
+    """The words of the hypotheses that end, and of those that continue."""
     ends = [(score, word) for score, word in pairs(chosen[0][:, :beam], chosen[2][:, :beam]) if word == END]
     scores, _, words = unfinished(*chosen, beam)
     return [word for score, word in [*ends, *pairs(scores, words)] if score > -inf]
@@ -266,11 +277,11 @@ def pairs(scores: Tensor, words: Tensor) -> list[tuple[float, int]]:
     return list(zip(scores[0].tolist(), words[0].tolist(), strict=True))
 
 
-# ── one by one ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── one token at a time ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class GuidedChoice:
-    """Chooses, among the words that the script of each sentence permits."""
+    """Chooses among the words that the script of each sentence permits."""
 
     def __init__(self, scripts: Sequence[Script], choose: Choose) -> None:
         self.scripts, self.choose = scripts, choose
@@ -286,15 +297,18 @@ class GuidedChoice:
         return chosen
 
     def words(self, n: int, step: int) -> Bool[np.ndarray, " W"]:
-        """A sentence that has ended may wait in the batch: what it is given is not read."""
+        """The words that may follow in sentence `n`.
+
+        A sentence that has ended may wait in the batch: whatever is written there is not read.
+        """
         script, state = self.scripts[n], self.states[n]
         if state is None or step >= script.limit:
             return np.ones(script.spelling.size, bool)
         options = script.options(state, self.written[n])
         (words,) = permitted([options], script, script.limit - step - 1, give_up=True)
         if not words.any():
-            words[END] = True  # what cannot go on ends
-        # Whoever cannot compare does better not to begin what is most likely the word itself.
+            words[END] = True  # if nothing may follow, it ends
+        # Without other hypotheses to compare with, it is better not to write what is most likely the forbidden word.
         return words & ~options.hanging if (words & ~options.hanging).any() else words
 
     def write(self, n: int, word: int) -> None:

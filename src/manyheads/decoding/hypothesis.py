@@ -1,4 +1,4 @@
-"""What a search gives, and how it is compared."""
+"""What a search returns, and how hypotheses are compared."""
 
 from dataclasses import dataclass
 from math import inf, isfinite
@@ -12,8 +12,8 @@ class Hypothesis:
 
     ids                without begin and end
     log_probability    of the ids, and of the end if it was reached
-    score              what hypotheses are compared by: of a search, log_probability over the length penalty
-    finished           False if the bound on the length cut it off
+    score              what hypotheses are compared by; in a search, log_probability over the length penalty
+    finished           False if the limit on the length cut it off
     """
 
     ids: list[int]
@@ -27,9 +27,9 @@ class Hypothesis:
 
 
 NOTHING = Hypothesis([], -inf, -inf, finished=False)
-"""If a model's numbers are not finite, no continuation has a probability."""
+"""The result where a model's numbers are not finite, so that no continuation has a probability."""
 
 
 def length_penalty(tokens: int, alpha: float) -> float:
-    """((5 + n) / 6)^α of Wu et al. 2016: 1 for a single token, and for any number of them if α is 0."""
+    """((5 + n) / 6)^α of Wu et al. 2016: 1 for a single token, and for any number of tokens if α is 0."""
     return ((5 + tokens) / 6) ** alpha

@@ -1,6 +1,6 @@
-"""For each of the likeliest lengths, places that are filled in again and again; the surest of them is taken.
+"""Fill in places for each of the likeliest lengths, again and again, and take the surest candidate.
 
-B sentences · K lengths of each that are tried · S source tokens · T places
+B sentences · K lengths tried for each · S source tokens · T places
 """
 
 from math import ceil, isfinite
@@ -19,7 +19,7 @@ from manyheads.models.parallel import ParallelTransformer, lengths_of, likely_le
 __all__ = ["InMasks"]
 
 LENGTH_COUNTS = 0.3
-"""So much as a word does, where lengths are compared: its predictor is surer than it should be."""
+"""The weight of the length, against 1 for a word, in comparing candidates: its predictor is surer than it should be."""
 
 
 class InMasks(Way):
@@ -68,5 +68,5 @@ class InMasks(Way):
 
 
 def score_in_masks(log_p: float, chance: float, length: int) -> float:
-    """log P for each thing that was decided, words and their number: by words alone, short ones are taken too often."""
+    """log P per decision, the words and their number: by words alone, short candidates would be taken too often."""
     return (log_p + LENGTH_COUNTS * chance) / (length + 1)

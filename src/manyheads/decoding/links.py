@@ -13,7 +13,7 @@ Link = tuple[int, int]
 class Alignment:
     """The links of a pair, in order.
 
-    truncated   the pair is longer than is read in one pass: what is beyond has no links
+    truncated   the pair is longer than what is read in one pass: the rest has no links
     """
 
     links: tuple[Link, ...]
@@ -24,5 +24,5 @@ class Alignment:
 
 
 def moses(links: Sequence[Link]) -> str:
-    """As Moses, fast_align and others write it: 0-0 1-2 2-1."""
+    """The links in the format of Moses, fast_align and others: 0-0 1-2 2-1."""
     return " ".join(f"{source}-{target}" for source, target in links)

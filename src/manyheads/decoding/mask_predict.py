@@ -1,10 +1,10 @@
-"""Mask-predict (Ghazvininejad et al. 2019): all places are filled in at once; then those that the model is least sure of are masked and filled in
-again, fewer each time.
+"""Mask-predict (Ghazvininejad et al. 2019): fill in all places at once, mask the least sure, and fill those in again.
 
-With N places and I iterations, ⌊N · (I − i) / I⌋ of them are masked again after the i-th. What is written in a place that is not masked stays,
-with the probability that it had when it was written.
+Each iteration masks fewer. With N places and I iterations, ⌊N · (I − i) / I⌋ of them are masked again after the i-th. A
+word in a place that is not masked stays, with the probability that it had when it was written.
 
-R rows: a sentence and one length that it may have · T places of the longest · P places whose words are asked for · W words
+R rows: a sentence and one length that it may have · T places of the longest
+P places whose words are requested · W words
 """
 
 from collections.abc import Callable
@@ -21,16 +21,16 @@ __all__ = ["Filled", "fill_in", "likeliest", "masked_again", "words_alone"]
 
 
 AT_A_TIME = 128
-"""Places whose logits fit into a cache."""
+"""Places whose logits fit into a CPU's cache."""
 
 
 @dataclass(frozen=True, eq=False)
 class Filled:
-    """What stands after an iteration.
+    """The state after an iteration.
 
     words             in every place
     log_probability   of each word, when it was written
-    written           where it was written in this iteration
+    written           which places were written in this iteration
     """
 
     words: Int[Tensor, "R T"]
@@ -48,12 +48,12 @@ def fill_in(
     seen: Callable[[Filled], None] = lambda _: None,
     most: int | None = None,
 ) -> Filled:
-    """Words for so many places of each row; places beyond them say nothing.
+    """Write words in the first places of each row, as many as its length; what stands behind them means nothing.
 
-    cache    what the rows read, in front of it
+    cache    of the decoder, with the source that each row reads
     first    the first id that may be written
-    seen     is shown what stands after every iteration
-    most     places of the longest row; if it is said, no number is read from the device, and all of it may be recorded
+    seen     is shown the state after every iteration
+    most     places of the longest row; if given, no number is read from the device, so that all of it can be recorded
     """
     most = most or int(lengths.max())
     places = torch.arange(most, device=lengths.device)
@@ -74,15 +74,18 @@ def fill_in(
         if not most * left // iterations:
             break
         order, missing = masked_again(filled.log_probability, lengths, lengths * left // iterations)
-        asked = order[:, : most * left // iterations]  # all that are missing are among them
+        asked = order[:, : most * left // iterations]  # these include all that are missing
     return filled
 
 
 def likeliest(
     model: ParallelTransformer, states: Float[Tensor, "R P D"], first: int
 ) -> tuple[Int[Tensor, "R P"], Float[Tensor, "R P"]]:
-    """The likeliest word from `first` on in every place, and log P of it among these. On a CPU a few places at a time: their logits are read three times,
-    from the cache, and those of all places are never held."""
+    """The likeliest word from `first` on in every place, and its log P among these words.
+
+    On a CPU a few places at a time: their logits are read three times, from the cache, and those of all places are
+    never held.
+    """
     places = states.flatten(0, 1)
     found = [best_word(model, some, first) for some in (places.split(AT_A_TIME) if places.is_cpu else [places])]
     words, log_p = (torch.cat(parts).view(states.shape[:2]) for parts in zip(*found, strict=True))
@@ -98,7 +101,7 @@ def best_word(
 
 
 def words_alone(logits: Float[Tensor, "*P W"], first: int) -> Float[Tensor, "*P W"]:
-    """What comes before the first word is never written."""
+    """Logits with −∞ for ids below `first`, which are never written."""
     return logits.masked_fill(torch.arange(logits.shape[-1], device=logits.device) < first, -torch.inf)
 
 
@@ -109,7 +112,7 @@ def written(
     words: Int[Tensor, "R P"],
     log_p: Float[Tensor, "R P"],
 ) -> Filled:
-    """New words in the places that were asked for, if they are missing."""
+    """Put new words in the requested places, if they are missing."""
     new = missing.gather(1, asked)
     return Filled(
         filled.words.scatter(1, asked, torch.where(new, words, filled.words.gather(1, asked))),
@@ -121,8 +124,11 @@ def written(
 def masked_again(
     log_p: Float[Tensor, "R T"], lengths: Int[Tensor, " R"], count: Int[Tensor, " R"]
 ) -> tuple[Int[Tensor, "R T"], Bool[Tensor, "R T"]]:
-    """The places by how sure the model was of them, the least sure first (of places that it was equally sure of, the first), those behind the end of
-    a row last; and the first `count` of each row."""
+    """The places in the order of how sure the model was of them, and which of them are masked again.
+
+    The least sure place comes first; among equals, the leftmost; those behind the end of a row come last. The first
+    `count` of each row are masked again.
+    """
     places = torch.arange(log_p.shape[1], device=log_p.device)
     order = log_p.masked_fill(places >= lengths[:, None], torch.inf).argsort(dim=-1, stable=True)
     rank = torch.empty_like(order).scatter_(1, order, places.expand_as(order))

@@ -1,4 +1,4 @@
-"""How to search: every number checked, none without a bound."""
+"""How to search: every number is checked, and none is without a bound."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,23 +13,24 @@ MOST_HYPOTHESES = 10_000
 
 @dataclass(frozen=True)
 class Search(Section):
-    """
+    """How to search.
+
     beam             hypotheses kept at each step; 1 = greedy
     length_penalty   the exponent α: a hypothesis of n tokens is scored by log P / ((5 + n) / 6)^α
-    n_best           alternatives given back for each line
+    n_best           alternatives returned for each line
     sample           draw tokens at random
-    temperature      of the draws: below 1 the likely becomes likelier
+    temperature      of the draws: below 1, likely tokens become likelier
     top_k            draw among the k likeliest tokens; 0 = all
     top_p            draw among the likeliest tokens that together have this probability
     seed             of the draws
     max_ratio        a translation has at most max_ratio × source pieces + max_extra pieces
     max_extra
-    min_length       pieces that an output has at least, its end counted
-    max_length       pieces that it has at most, its end counted; 0 = no other bound than the one above
-    no_repeat        no sequence of so many pieces twice in an output; 0 = no such rule
-    diversity        the price of a word that another of the n_best has at the same place; 0 = they differ as they may
-    alternatives     outputs given back for each line, that each go on by another token after the prefix; 0 = as n_best says
-    batch            lines computed together; a Translator on a GPU takes more, unless it is told
+    min_length       the fewest pieces of an output, its end counted
+    max_length       the most pieces of an output, its end counted; 0 = no other limit than the one above
+    no_repeat        no sequence of this many pieces occurs twice in an output; 0 = no such rule
+    diversity        the price of a word that another of the n_best has at the same place; 0 = none
+    alternatives     outputs returned for each line, each with a different token after the prefix; 0 = as n_best says
+    batch            lines computed together; by default, a Translator on a GPU takes more
     """
 
     beam: int = between(1, 1_000, default=4)
@@ -51,39 +52,39 @@ class Search(Section):
 
     def rules(self) -> Iterator[str]:
         if self.sample and self.beam > 1:
-            yield f"sampling goes one hypothesis at a time, got beam {self.beam}: set beam to 1"
+            yield f"sampling draws one hypothesis at a time, got beam {self.beam}: set beam to 1"
         elif self.sample and self.n_best > 1:
-            yield f"a sample is one a line, got n_best {self.n_best}: another seed draws another"
+            yield f"sampling returns one output per line, got n_best {self.n_best}: use another seed to draw another"
         elif self.n_best > self.beam:
             yield f"n_best needs a beam at least as large, got {self.n_best} and a beam of {self.beam}"
         drawn = (self.temperature, self.top_k, self.top_p) != (1.0, 0, 1.0)
         if drawn and not self.sample:
-            yield "temperature, top_k and top_p are for draws, got one of them without sample (--sample)"
+            yield "temperature, top_k and top_p need sample (--sample), got one of them without it"
         yield from self.rules_of_control()
 
     def rules_of_control(self) -> Iterator[str]:
         if self.sample and (self.diversity or self.alternatives):
-            yield "diversity and alternatives are found by a search, not by draws: leave out sample"
+            yield "diversity and alternatives need a beam search, not samples: leave out sample"
         elif self.alternatives and (self.n_best > 1 or self.diversity):
-            yield "alternatives are as many as they say and differ as they do: leave out n_best and diversity"
+            yield "alternatives sets how many outputs there are and how they differ: leave out n_best and diversity"
         elif self.diversity and self.n_best == 1:
-            yield "diversity is between several outputs of a line: set n_best to 2 or more"
+            yield "diversity needs several outputs per line: set n_best to 2 or more"
         if (self.alternatives or self.diversity) and self.beam * self.outputs > MOST_HYPOTHESES:
             yield (
-                f"each of {self.outputs} outputs has a search of its own, with {MOST_HYPOTHESES:,} hypotheses for all of them "
-                f"at most, got a beam of {self.beam}"
+                f"{self.outputs} outputs, each with a search of its own, may have at most {MOST_HYPOTHESES:,} hypotheses in all, "
+                f"got a beam of {self.beam}"
             )
         if 0 < self.max_length < self.min_length:
             yield f"min_length must be at most max_length, got {self.min_length} and {self.max_length}"
 
     @property
     def outputs(self) -> int:
-        """How many are given back for each line."""
+        """How many translations are returned for each line."""
         return self.alternatives or self.n_best
 
     @property
     def guided(self) -> bool:
-        """Does it ask for more than the likeliest, or a draw, within a bound?"""
+        """True if it asks for more than the likeliest output, or a draw, within a limit."""
         return bool(self.min_length or self.no_repeat or self.diversity or self.alternatives)
 
     def limit(self, source: int, longest: int) -> int:

@@ -2,8 +2,8 @@
 
     translator = ParallelTranslator.load("runs/parallel")
     translator("Ein Hund schläft.", iterations=4)
-    translator("Ein Hund schläft.", length=6)           pieces; stretch=0.8 is a share of what it would write
-    translator.judged_by(Translator.load("runs/de-en")) the candidate that this one finds likeliest
+    translator("Ein Hund schläft.", length=6)           in pieces; stretch=0.8 is a share of the length it would choose
+    translator.judged_by(Translator.load("runs/de-en")) takes the candidate that this one finds likeliest
 
 B pairs
 """
@@ -42,20 +42,23 @@ from manyheads.text.tokenizer import END, PADDING
 
 __all__ = ["MEANINGLESS", "ParallelTranslator"]
 
-BY_PATHS = "is for graphs, whose paths have several lengths"
-BY_MASKS = "is for models that predict how long a translation is"
-BY_JUDGES = "is for graphs whose paths a judge chooses among"
-NO_OTHER = "cannot be wished for where a translation goes up to its end"
+BY_PATHS = "applies only to graphs, whose paths differ in length"
+BY_MASKS = "applies only to models that predict the length of a translation"
+BY_JUDGES = "applies to a graph only if a judge chooses among its paths"
+NO_OTHER = "cannot be set for a model that writes up to an end"
 MEANINGLESS: dict[str, dict[str, str]] = {
     "mask": {"length_penalty": BY_PATHS},
     "end": {"length_penalty": BY_PATHS, "lengths": BY_MASKS, "length": NO_OTHER, "stretch": NO_OTHER},
-    "graph": {"lengths": BY_JUDGES, "iterations": "cannot be chosen where a graph is read, once"},
+    "graph": {"lengths": BY_JUDGES, "iterations": "cannot be set for a graph, which is read once"},
 }
-"""By the way a model writes, options that mean nothing to it, and why."""
+"""For each way of writing, the options that mean nothing to it, and why."""
 
 
 class ParallelTranslator(Translator):
-    """A model that writes at once, with its vocabulary; and a judge, if there is one, who chooses among what it has written."""
+    """A model that writes all tokens at once, with its vocabulary.
+
+    If it has a judge, the judge chooses among the candidates that the model has written.
+    """
 
     model: ParallelTransformer  # type: ignore[assignment]
     judge: Translator | None = None
@@ -67,10 +70,13 @@ class ParallelTranslator(Translator):
         return cls(model, vocabulary, recipe, find_model(folder).absolute())
 
     def judged_by(self, *judges: str | Path | Translator) -> "ParallelTranslator":
-        """The same, with a second opinion: several candidates are written, and the judge, who writes token by token, takes the one that it finds likeliest.
-        Several judges are one, an ensemble. From a folder they are loaded to where this is, in the same precision."""
+        """The same translator with a second opinion: several candidates are written, and the judge takes the likeliest.
+
+        The judge is a model that writes token by token; several form an ensemble. Judges named by their folders are
+        loaded to the device of this translator, in its precision.
+        """
         if not judges:
-            raise OptionError("a second opinion is that of other models, got none")
+            raise OptionError("a second opinion needs at least one other model, got none")
         those = [Translator.of(judge, str(self.device), self.precision) for judge in judges]
         judge = those[0] if len(those) == 1 else ensemble(those)
         check_judge(judge, self)
@@ -86,7 +92,7 @@ class ParallelTranslator(Translator):
         writes = self.recipe.parallel.writes
         for name in sorted(options.keys() - known):
             if name not in of_searches:
-                raise OptionError(f"{name!r} is no option of a search", hint=did_you_mean(name, sorted(known)))
+                raise OptionError(f"{name!r} is not an option of a search", hint=did_you_mean(name, sorted(known)))
             if name == "beam" or options[name] != of_searches[name]:
                 raise OptionError(
                     f"{name} is for models that write token by token, got {options[name]} for one that writes all at once"
@@ -96,31 +102,32 @@ class ParallelTranslator(Translator):
                 raise OptionError(f"{name} {why}, got {options[name]}")
         said: dict[str, Any] = asdict(self.recipe.refine)
         if writes == "graph" and not self.judge:
-            said["lengths"] = 1  # of several paths nobody would see but the best
+            said["lengths"] = 1  # of several paths, only the best would be seen
         said.update((name, value) for name, value in options.items() if name in known)
         how = AtOnce(**said)
         if self.judge is not None and how.lengths_tried == 1:
             raise OptionError(
-                "a judge chooses among translations of several lengths, got "
-                + ("a wish for one" if how.wishes else "lengths = 1")
+                "a judge needs translations of several lengths to choose among, got "
+                + ("a request for one" if how.wishes else "lengths = 1")
             )
         return how
 
     def script(self, source: list[int], wishes: Wishes, search: Any) -> None:
         if wishes:
             raise OptionError(
-                "prefixes, and words that must or must not appear, are for models that write token by token, got one that writes all at once"
+                "prefixes and words that must or must not appear need a model that writes token by token, got one that writes all at once"
             )
 
     def reading(self, head: str | None = None) -> Reading:
-        raise OptionError("alignments are read from models that write token by token, got one that writes all at once")
+        raise OptionError("alignments need a model that writes token by token, got one that writes all at once")
 
     def find(
         self, sources: Sequence[list[int]], numbers: Sequence[int], scripts: Sequence[Script | None], search: Any
     ) -> list[list[Hypothesis]]:
         found: list[list[Hypothesis]] = [[] for _ in sources]
         model = self.team or self.model
-        longest = self.longest if self.judge is None else min(self.longest, self.judge.longest - 1)  # it begins
+        # A judge reads a begin, too.
+        longest = self.longest if self.judge is None else min(self.longest, self.judge.longest - 1)
         with evaluating(model):
             way = way_of(model, search, longest)
             for rows in batches_by_length([self.width(len(ids), search) for ids in sources], search.batch, way.rows):
@@ -136,11 +143,15 @@ class ParallelTranslator(Translator):
 
     @torch.no_grad()
     def score(self, pairs: Sequence[tuple[str, str]], batch: int = 64) -> list[ForcedScore]:
-        """log P(target | source) of every pair, if all of it is written in one pass: of its length and its words, or of all paths."""
+        """log P(target | source) of every pair, if the target is written in one pass.
+
+        This is the probability of its length and its words, of its words and its end, or of all paths, as the model
+        writes.
+        """
         sources, targets = self.encode_pairs(pairs)
-        most = self.longest_scored - 2  # around what is written stand an end, or the ends of a graph
+        most = self.longest_scored - 2  # room for an end, or for the first and the last vertex of a graph
         if self.recipe.parallel.writes == "graph":
-            most = min(most, self.recipe.data.max_length)  # paths take the cube of it
+            most = min(most, self.recipe.data.max_length)  # the cost of paths grows with the cube of it
         lengths = [max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)]
         scores = [ForcedScore(0.0, 0)] * len(lengths)
         with evaluating(self.model):
@@ -159,7 +170,7 @@ class ParallelTranslator(Translator):
 def score_places(
     model: ParallelTransformer, memory: Memory, labels: Int[Tensor, "B T"], longest: int
 ) -> Float[Tensor, " B"]:
-    """Of the length, and of the words in places of which nothing is known."""
+    """log P of the length, and of the words in places that are all masked."""
     assert model.length is not None
     counts = (labels != PADDING).sum(1)
     found = model.length(memory).gather(1, as_difference(counts, lengths_of(memory.layout))[:, None])[:, 0]
@@ -169,7 +180,7 @@ def score_places(
 def score_to_the_end(
     model: ParallelTransformer, memory: Memory, labels: Int[Tensor, "B T"], longest: int
 ) -> Float[Tensor, " B"]:
-    """Of the words and of the end behind them."""
+    """log P of the words and of the end after them."""
     words = (labels != PADDING).sum(1)
     free = places_for(lengths_of(memory.layout), model.config.places, longest - 1) + 1  # type: ignore[attr-defined]
     places = torch.maximum(words + 1, free)

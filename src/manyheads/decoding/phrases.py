@@ -1,9 +1,9 @@
-"""A phrase, looked for while text is written, whatever pieces spell it.
+"""Look for a phrase while text is written, whatever pieces spell it.
 
 A `Reader` is a finite automaton over bytes. Its state is how much of the phrase the text ends with (Knuth, Morris and
-Pratt), kept to whole words: a match begins at a boundary, and if it ends inside what may become a longer word, the next
-character decides. Of any state it knows, for all pieces at once, the state after each, and how many pieces it would take
-to bring the phrase about.
+Pratt), restricted to whole words: a match begins at a boundary, and if it ends inside what may become a longer word,
+the next character decides. Given a state it knows, for all pieces at once, the state after each, and how many pieces it
+would take to complete the phrase.
 
 W pieces
 """
@@ -27,15 +27,15 @@ FOUND = 0
 UNKNOWN = -1
 
 KEPT_ROWS = 1_024
-"""Rows of W numbers that are remembered: about those of a batch, whose hypotheses are mostly in few states."""
+"""Rows of W numbers that are cached: about what a batch needs, whose hypotheses are mostly in few states."""
 
 
 class Place(NamedTuple):
-    """A state, spelt out.
+    """What a state stands for.
 
     matched   characters of the phrase that the text ends with
-    in_word   if none: is the last character part of a word?
-    cut       the beginning of a character whose other bytes are to come
+    in_word   if there are none: is the last character part of a word?
+    cut       the first bytes of a character whose other bytes are to come
     """
 
     matched: int
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
 
 class Reader:
-    """Looks for one phrase. States are numbers, made as they are met; `beginning` is that of an empty text."""
+    """Looks for one phrase. States are numbers, made when first met; `beginning` is the state of an empty text."""
 
     def __init__(self, phrase: str, spelling: Spelling, is_word: IsWord) -> None:
         self.phrase, self.spelling, self.is_word = phrase, spelling, is_word
@@ -59,14 +59,16 @@ class Reader:
         self.beginning = self.number(Place(0))
         self.builders = pieces_within(" " + phrase, spelling)
         in_a_word = self.number(Place(0, in_word=True))
-        # Its way begins with a boundary, so it leads to the phrase after whatever text, and breaks no word off.
+        # The way from inside a word begins with a boundary, so it leads to the phrase after any text,
+        # and cuts no word short.
         self.from_anywhere = max(self.cost(context, in_a_word) for context in spelling.later)
 
     def number(self, place: Place) -> int:
         if place not in self.numbers:
             self.numbers[place] = len(self.places)
             self.places.append(place)
-            # Is the phrase there if the text ends here, and not if its last word goes on? (A cut character ends as U+FFFD.)
+            # Is the phrase there if the text ends here, but not if its last word goes on?
+            # (A cut character would decode to U+FFFD.)
             ends = not place.cut or not self.is_word("\ufffd")
             self.hangs.append(place.matched == len(self.phrase) and ends)
         return self.numbers[place]
@@ -77,7 +79,7 @@ class Reader:
     # ── one byte ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def borders(self, length: int) -> list[int]:
-        """Shorter matches inside a match of `length`, the longest first, that began at a boundary too."""
+        """Lengths of shorter matches inside a match of `length` that also began at a boundary, the longest first."""
         phrase, is_word = self.phrase, self.is_word
         return [
             size
@@ -106,7 +108,7 @@ class Reader:
         return self.number(place._replace(cut=cut))
 
     def read_character(self, place: Place, character: str) -> Place | None:
-        """The place after a character; None if the phrase is there now."""
+        """The place after a character; None if the phrase is complete."""
         phrase, whole = self.phrase, len(self.phrase)
         in_word = self.is_word(phrase[place.matched - 1]) if place.matched else place.in_word
         if place.matched == whole and not self.is_word(character):
@@ -135,7 +137,7 @@ class Reader:
         return states
 
     def read_bytes(self, states: Int[np.ndarray, " n"], column: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
-        """Each state reads its byte. What no state has read before is worked out once."""
+        """The state after each state reads its byte. Transitions that are new are worked out once."""
         if len(self.table) < len(self.places):
             more = np.full((len(self.places), 256), UNKNOWN, np.int32)
             self.table = np.concatenate([self.table, more])
@@ -147,7 +149,7 @@ class Reader:
 
     @lru_cache(KEPT_ROWS)  # noqa: B019
     def costs_after(self, context: int, state: int) -> Int[np.ndarray, " W"]:
-        """After each piece: how many more it takes at least to have the phrase there."""
+        """For each piece: how many more pieces are needed after it, at least, to complete the phrase."""
         contexts = len(self.spelling.added)
         both = self.after(context, state) * contexts + self.spelling.after[context]
         pairs, which = np.unique(both, return_inverse=True)
@@ -155,7 +157,10 @@ class Reader:
         return np.array(costs, np.int32)[which]
 
     def cost(self, context: int, state: int) -> int:
-        """Breadth first, by pieces that are in the phrase. Its bytes are pieces: there always is a way."""
+        """The fewest pieces that complete the phrase, found breadth first among pieces that are in it.
+
+        There is always a way, because its bytes are pieces.
+        """
         if (context, state) not in self.costs:
             edge, seen, steps = {(context, state)}, set(), 0
             while not any(state == FOUND or self.hangs[state] for _, state in edge):
@@ -182,7 +187,10 @@ def pieces_within(text: str, spelling: Spelling) -> list[int]:
 
 
 class Phrasebook:
-    """The readers of one tokenizer. The last few hundred phrases are kept: what a reader has worked out serves other lines."""
+    """The readers of one tokenizer.
+
+    Those of the last few hundred phrases are kept: what a reader has worked out serves other lines.
+    """
 
     def __init__(self, spelling: Spelling, is_word: IsWord) -> None:
         self.spelling, self.is_word = spelling, is_word

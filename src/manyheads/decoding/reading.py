@@ -1,13 +1,13 @@
 """Where an alignment is read from: which cross-attention weights, and of which step.
 
     "2"          layer 2, the mean of its heads
-    "2.3"        its head 3; both are counted from 0, as in lists
-    "2.3:read"   the weights of the step that reads a target piece, instead of those of the step that writes it
+    "2.3"        its head 3; both count from 0
+    "2.3:read"   the weights of the step that reads a target piece, instead of the step that writes it
 
-A decoder writes a piece in one step and reads it in the next. In some models it looks at the source of a piece when it
-writes it, in others when it has read it.
+A decoder writes a piece in one step and reads it in the next. Some models look at the source of a piece when they write
+it, others when they have read it.
 
-Nothing here imports torch, so that recipes can be checked in no time.
+Nothing here imports torch, so that recipes can be checked quickly.
 """
 
 import re
@@ -34,15 +34,15 @@ class Reading:
     def parse(cls, text: str) -> "Reading":
         found = FORM.fullmatch(text)
         if found is None:
-            raise OptionError(f"alignment is read from LAYER or LAYER.HEAD, with {READ} or without, got {text!r}")
+            raise OptionError(f"an alignment head must be LAYER or LAYER.HEAD, with or without {READ}, got {text!r}")
         layer, head, read = found.groups()
         return cls(int(layer), None if head is None else int(head), int(read is not None))
 
     def misfits(self, layers: int, heads: int) -> Iterator[str]:
-        """Does a decoder of so many layers and heads have it?"""
+        """Yield a complaint if a decoder with these numbers of layers and heads has no such weights."""
         if self.layer >= layers or (self.head or 0) >= heads:
             yield (
-                f"an alignment must be read from a head that is there, got {str(self)!r} in a decoder of "
+                f"an alignment must be read from a head that exists, got {str(self)!r} in a decoder of "
                 f"{layers} layers and {heads} heads, counted from 0"
             )
 
@@ -52,7 +52,7 @@ class Reading:
 
 
 def every_reading(layers: int, heads: int) -> list[Reading]:
-    """Each layer and each of its heads, as they write and as they read."""
+    """Each layer and each of its heads, in the step that writes and in the step that reads."""
     return [
         Reading(layer, head, shift)
         for shift in (0, 1)

@@ -1,4 +1,4 @@
-"""What is kept of a model on a device from one call to the next: places to work at, each with its recordings (`recorded`).
+"""What is kept of a model on a device between calls: places to work at, each with its recordings (`recorded`).
 
 rooms    for beams that are searched token by token
 desks    for sentences that are written at once
@@ -26,9 +26,11 @@ Kind = TypeVar("Kind", bound="Recordings")
 
 
 class Recordings(Generic[Key, Place]):
-    """The places of one model on one device, the one that was used last at the end. Whoever works there holds the lock, until what was found is read.
+    """The places of one model on one device, the most recently used last.
 
-    refused   those that there was no memory for
+    Whoever works at a place holds the lock until the result is read.
+
+    refused   places for which there was no memory
     """
 
     def __init__(self, device: torch.device, *, record: bool) -> None:
@@ -40,16 +42,19 @@ class Recordings(Generic[Key, Place]):
         self.lock = Lock()
 
     def renew(self, model: nn.Module) -> None:
-        """A recording is of weights at their addresses, and of a model in training with its dropout: of others, none is kept."""
+        """Drop everything if the model is no longer what was recorded.
+
+        A recording is of weights at their addresses and, for a model in training, with its dropout.
+        """
         if (now := what_is_recorded(model)) != self.recorded:
             self.kept.clear()
             self.refused.clear()
             self.recorded = now
 
     def leave(self, *places: Key) -> None:
-        """Give up places in the middle of work. What is under way ends first: nobody is to be given its memory before."""
+        """Give up places in the middle of work. Work under way ends first: its memory must not go to others before."""
         if self.device.type == "cuda":
-            with suppress(RuntimeError):  # of a GPU that is lost, what was raised before says more
+            with suppress(RuntimeError):  # if the GPU is lost, the error raised before says more
                 torch.cuda.synchronize(self.device)
         for place in places:
             self.kept.pop(place, None)
@@ -76,22 +81,25 @@ def what_is_recorded(model: nn.Module) -> tuple[object, ...]:
 
 
 def plain_models(model: object) -> list[object]:
-    """Those that a model consists of: itself, or the members of an ensemble; none where the host has to cut text again. Whoever records asks each for its
-    class: sharded models are of another one, because their weights move."""
+    """The models that this one consists of: itself, or the members of an ensemble.
+
+    There are none where the host must encode text again. Whoever records checks the class of each: sharded models have
+    a different one, because their weights move.
+    """
     if type(model) is not Ensemble:
         return [model]
     return list(model.models) if model.reads_one else []
 
 
 def has_hooks(model: nn.Module) -> bool:
-    """A hook is Python that a replay would not run."""
+    """True if there is a hook, which is Python that a replay would not run."""
     return any(part._forward_hooks or part._forward_pre_hooks for part in parts_of(model))
 
 
-# ── which model's ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the recordings of a model ───────────────────────────────────────────────────────────────────────────────────────
 
 KEPT: WeakKeyDictionary[nn.Module, Recordings] = WeakKeyDictionary()
-"""They go when their model goes, or are forgotten before."""
+"""They go when their model goes, unless they are forgotten before."""
 
 KEEPING = Lock()
 
@@ -105,7 +113,7 @@ def recordings_of(model: nn.Module, kind: type[Kind], device: torch.device) -> K
 
 
 def forget_recordings(model: nn.Module) -> None:
-    """Give the memory back: a model that goes on training needs it more than its next validation."""
+    """Give the memory back: a model that continues training needs it more than its next validation does."""
     with KEEPING:
         KEPT.pop(model, None)
 
@@ -114,7 +122,7 @@ def forget_recordings(model: nn.Module) -> None:
 
 
 def power_of_two(n: int) -> int:
-    """The first that is not below n."""
+    """The first power of two that is not below n."""
     return 1 << (n - 1).bit_length()
 
 

@@ -1,12 +1,13 @@
-"""Beam search that lives on the device: all it knows is in tensors of fixed shape, and a step never asks the host anything.
+"""Beam search that lives on the device: its state is in tensors of fixed shape, and a step never reads from the device.
 
 It finds what `beam_search` finds. What differs is how:
 
-    Sentences that are done stay in the batch, but nothing is added to what they have found.
-    Hypotheses are not copied along. Each step notes which beam every beam goes on from and by which word; one that ends is
-    remembered by its length and the beam it ended in, and its words are traced back when all is over.
+    Finished sentences stay in the batch, but nothing is added to what they have found.
+    Hypotheses are not copied along. Each step notes which beam every beam continues and by which word; a hypothesis
+    that ends is remembered by its length and the beam it ended in, and its words are traced back at the end.
 
-Every function here may be recorded as a CUDA graph: shapes are fixed, tensors are written in place, and no number is read.
+`begin` and `search_step` can be recorded as CUDA graphs: shapes are fixed, tensors are written in place, and no number
+is read by the host. `trace` then reads the result.
 
 B sentences · k beams · R room, in steps · S source tokens
 """
@@ -34,7 +35,7 @@ __all__ = ["Beams", "Found", "begin", "search_step", "trace"]
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The best k finished hypotheses of each sentence, the best first. In an empty place the score is −∞.
+    """The best k finished hypotheses of each sentence, the best first. An empty place has the score −∞.
 
     scores   log-probability over length penalty, in double precision: what the host would compare
     ends     length · k + the beam it ended in
@@ -52,7 +53,7 @@ class Found:
         )
 
     def add(self, scores: Float[Tensor, "B k"], ends: Int[Tensor, "B k"]) -> None:
-        """Keep the best k of those here and of others; among equals, who was here first."""
+        """Keep the best k of those already here and the given ones; among equals, those already here."""
         beam = scores.shape[1]
         best, order = torch.cat([self.scores, scores], 1).sort(dim=1, descending=True, stable=True)
         self.scores.copy_(best[:, :beam])
@@ -60,7 +61,7 @@ class Found:
 
     @property
     def worst(self) -> Float[Tensor, " B"]:
-        """What has to be beaten; −∞ while there is an empty place."""
+        """The score to beat; −∞ while there is an empty place."""
         return self.scores[:, -1]
 
 
@@ -68,15 +69,15 @@ class Found:
 class Beams:
     """The state of a search.
 
-    source      ids, padding behind them and in rows that are not used
-    last        the step at which each sentence is cut off; −1 in rows that are not used
-    penalties   of a hypothesis that ends at each step
+    source      ids, followed by padding; unused rows hold an end and padding
+    last        the step at which each sentence is cut off; −1 in unused rows
+    penalties   the length penalty of a hypothesis that ends at each step
     going       which sentences are not done
     tokens      the newest word of each beam
     scores      log-probability of what each beam has written
-    origins     step by step, which beam each beam went on from …
-    words       … and by which word
-    reached     … and what its score was then: of a sentence that is cut off, that of its beginnings
+    origins     for each step, which beam each beam continues …
+    words       … by which word …
+    reached     … and its score after that: needed for a sentence that is cut off before any hypothesis has ended
     """
 
     cache: BeamCache | EnsembleBeams
@@ -115,19 +116,19 @@ class Beams:
 
 
 def begin(model: Transformer | Ensemble, beams: Beams) -> None:
-    """Read `source`; nothing is written, nothing is found."""
-    asked: Any = model  # each has caches of its own
+    """Read `source` and reset the search: nothing is written, nothing is found."""
+    asked: Any = model  # a Transformer and an Ensemble have caches of different types
     beams.cache.begin(asked.start(asked.encode(beams.source)))
     beams.tokens.fill_(BEGIN)
     beams.scores.fill_(-inf)
-    beams.scores[:, 0].zero_()  # at first all beams are alike: one of them counts
+    beams.scores[:, 0].zero_()  # at first all beams are the same: only one of them counts
     beams.found.scores.fill_(-inf)
     beams.found.ends.zero_()
     beams.going.copy_(beams.last >= 0)
 
 
 def search_step(model: Transformer | Ensemble, beams: Beams, steps: int) -> None:
-    """Every beam goes on by a word. `steps` is how many steps are looked at, more than have been made."""
+    """Extend every beam by a word. `steps` is how many steps attention looks at, more than have been made."""
     step, beam = beams.cache.step, beams.cache.room.beam
     asked: Any = model
     log_p = log_probabilities(asked.step_beams(beams.tokens, beams.cache, steps).flatten(0, 1))
@@ -145,7 +146,7 @@ def search_step(model: Transformer | Ensemble, beams: Beams, steps: int) -> None
 
 
 def collect_finished(beams: Beams, candidates: Candidates, penalty: Float[Tensor, " 1"]) -> None:
-    """Remember what ends among the first k. (An end below them is less likely than k ways to go on.)"""
+    """Add the hypotheses that end among the first k. (One that ends below them is less likely than k continuations.)"""
     beam = beams.cache.room.beam
     scores, origin, words = (tensor[:, :beam] for tensor in candidates)
     ends = (words == END) & (scores > -inf) & beams.going[:, None]
@@ -156,7 +157,10 @@ def collect_finished(beams: Beams, candidates: Candidates, penalty: Float[Tensor
 
 
 def trace(beams: Beams, steps: int, limits: Sequence[int]) -> list[list[Hypothesis]]:
-    """What was found for the sentences with these limits, written out. `steps` have been made. Here, at last, the host reads."""
+    """Return the hypotheses of the sentences with these limits, after `steps` steps.
+
+    Only here does the host read from the device.
+    """
     histories = (history[:steps] for history in (beams.origins, beams.words, beams.reached))
     tensors = (beams.found.scores, beams.found.ends, beams.penalties, *histories)
     scores, ends, penalties, origins, words, reached = (tensor.cpu().numpy().copy() for tensor in tensors)
@@ -179,7 +183,7 @@ def trace(beams: Beams, steps: int, limits: Sequence[int]) -> list[list[Hypothes
 def cut_off(
     reached: Float[np.ndarray, " k"], limit: int, penalties: Float[np.ndarray, " R"]
 ) -> tuple[Float[np.ndarray, " k"], Int[np.ndarray, " k"]]:
-    """(scores, ends) of the beams at the bound: of a sentence of which nothing finished, its beginnings are given back."""
+    """(scores, ends) of the beams at the limit. If nothing has ended, these unfinished hypotheses are returned."""
     beam = len(reached)
     scores = np.where(reached > -inf, reached / penalties[limit - 1], -inf)
     return scores, limit * beam + np.arange(beam)
@@ -191,7 +195,7 @@ def traced(
     lengths: Int[np.ndarray, "B k"],
     slots: Int[np.ndarray, "B k"],
 ) -> Int[np.ndarray, "B k R"]:
-    """From the last word of each hypothesis back to the first. What lies behind a hypothesis is not to be read."""
+    """The words of each hypothesis, traced back from the last one. Entries past its length must not be read."""
     texts = np.zeros((*slots.shape, len(words)), np.int64)
     for step in reversed(range(lengths.max(initial=0))):
         texts[..., step] = np.take_along_axis(words[step], slots, 1)

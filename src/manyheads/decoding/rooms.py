@@ -1,11 +1,13 @@
-"""Rooms for `resident` searches, kept from one search to the next, each with its recordings.
+"""Rooms for `resident` searches: tensors of fixed shape, kept from one search to the next with their recordings.
 
-A recording is good for one shape. So that a few of them serve all batches, sentences, source and steps are rounded up, and
-what is added is inert: sentences without a token to write, padding, steps that are never reached. Counted on 2,000 batches of 1
-to 64 sentences of up to 300 tokens, with the bundled model: rounded to powers of two (sentences to 1, 4, 16, 64), a room is made
-65 times, and 1.6 sentences are computed for each that was asked for; rounded up by a third at most, 1,013 times, and 1.15.
+A recording fits one shape. So that a few of them serve all batches, the numbers of sentences, source tokens and steps
+are rounded up, and what is added has no effect: sentences without a token to write, padding, steps that are never
+reached. Counted on 2,000 batches of 1 to 64 sentences of up to 300 tokens, with the bundled model: rounded to powers of
+two (sentences to 1, 4, 16, 64), a room is made 65 times, and 1.6 sentences are computed for each one requested; rounded
+up by a third at most, 1,013 times, and 1.15.
 
-A step looks at the 16 first steps while it is one of them, then at 32, at 64, …: each is a recording of its own, in the same room.
+A step looks at the first 16 steps while it is one of them, then at 32, at 64, …: each is a recording of its own, in the
+same room.
 
 k beams
 """
@@ -35,29 +37,34 @@ __all__ = ["Rooms", "applies", "resident_search", "room_for", "rooms_of"]
 Model = Transformer | Ensemble
 
 FIRST_LOOK = 16
-"""Steps that are looked at in the beginning."""
+"""Steps that the first steps look at."""
 
 BEHIND = 2
-"""The host asks at every step whether all are done, and reads the answer of two steps before: the device never waits for
-the host, and makes two steps in vain at most."""
+"""At every step the host asks whether all sentences are done, and reads the answer of two steps before.
+
+So the device never waits for the host, and makes at most two steps in vain.
+"""
 
 MOST_ROOMS = 64
 
 MOST_BYTES = 8 << 30
-"""Of all rooms of a model together, and so of one."""
+"""Of all rooms of a model together, and so of any one."""
 
 FREE_SHARE = 0.5
-"""Of the memory that is free, as much may become rooms: a step needs some to compute in, and others are there, too."""
+"""The share of free memory that may become rooms: a step needs some to compute in, and others use the device, too."""
 
 FEW = 4
-"""Sentences for which there must be room, or the host searches for them."""
+"""If there is no memory for a room of this many sentences, or fewer, the host does the search."""
 
 WIDEST = 32
-"""Beams look at each other's slots, and skip them: k times the products of one that looks at its own alone."""
+"""The widest beam that is searched in a room.
+
+Each beam computes with the slots of all k beams and masks the others': k times the products of its own alone.
+"""
 
 
 class Kept:
-    """A room, and what is replayed in it."""
+    """A room and the recordings that are replayed in it."""
 
     def __init__(self, model: Model, room: Room, player: Callable[[], Player]) -> None:
         self.beams = Beams.empty(model, room)
@@ -83,7 +90,7 @@ class Kept:
         return trace(self.beams, made, limits)
 
     def fill(self, source: Int[Tensor, "B S"], limits: Sequence[int], alpha: float) -> None:
-        """The sentences, and behind them some that are over before they begin."""
+        """Put in the sentences; behind them, sentences that are done before they start."""
         beams, (sentences, length) = self.beams, source.shape
         beams.source.fill_(PADDING)
         beams.source[:, 0] = END
@@ -97,7 +104,7 @@ class Kept:
 
 
 class Answers:
-    """Numbers of the device that the host reads some questions later, without anyone waiting."""
+    """Numbers on the device that the host reads some questions later, so that nobody waits."""
 
     def __init__(self, like: Tensor) -> None:
         self.on_gpu = like.is_cuda
@@ -112,7 +119,10 @@ class Answers:
         self.asked.clear()
 
     def ask(self, value: Bool[Tensor, " B"]) -> Bool[Tensor, " B"] | None:
-        """Ask for `value` as it will be after what was launched; give the answer to the question of `BEHIND` asks before."""
+        """Ask for `value` as it will be after the work launched so far; return the answer of `BEHIND` questions before.
+
+        None if there have not been as many questions yet.
+        """
         self.turn = (self.turn + 1) % len(self.spare)
         answer, ready = self.spare[self.turn]
         answer.copy_(value, non_blocking=self.on_gpu)
@@ -128,12 +138,12 @@ class Answers:
 
 
 class Rooms(Recordings[Room, Kept]):
-    """The rooms of one model on one device, those that were used last."""
+    """The most recently used rooms of one model on one device."""
 
     def search(
         self, model: Model, source: Int[Tensor, "B S"], limits: Sequence[int], *, beam: int, alpha: float
     ) -> list[list[Hypothesis]] | None:
-        """As `beam_search`; None if there is no memory for it. One at a time: the rooms are everybody's."""
+        """As `beam_search`; None if there is no memory for it. One search at a time: the rooms are shared."""
         with self.lock:
             self.renew(model)
             room = room_for(model, source, limits, beam)
@@ -147,8 +157,8 @@ class Rooms(Recordings[Room, Kept]):
             except BaseException:
                 self.leave(room)
                 raise
-            # Only now: an exception that is being handled holds on to what it was raised in.
-            if room.sentences > FEW:  # there is a smaller one; the smallest may be tried again when others have gone
+            # Only now: an exception keeps the frames that it was raised in alive while it is handled.
+            if room.sentences > FEW:  # a smaller one may do; the smallest may fit when others are gone
                 self.refused.add(room)
             self.give_memory_back(*self.kept)
             return None
@@ -162,7 +172,7 @@ class Rooms(Recordings[Room, Kept]):
         return self.kept[room]
 
     def make_way(self, wanted: int) -> bool:
-        """Give up those that were used least lately until there is room for one more. Is there?"""
+        """Drop the least recently used rooms until another one fits; False if it cannot."""
         most = min(MOST_BYTES, self.bytes + FREE_SHARE * free_bytes(self.device))
         if wanted > most:
             return False
@@ -176,7 +186,7 @@ class Rooms(Recordings[Room, Kept]):
 
 
 def room_for(model: Model, source: Int[Tensor, "B S"], limits: Sequence[int], beam: int) -> Room:
-    """Rounded up. A table of learned positions ends, and with it the steps and the source."""
+    """The room for these sentences, rounded up. A table of learned positions bounds its steps and its source."""
     longest = model.config.max_length if model.config.positions == "learned" else 1 << 30
     return Room(
         sentences=few_sizes(len(limits)),
@@ -187,7 +197,7 @@ def room_for(model: Model, source: Int[Tensor, "B S"], limits: Sequence[int], be
 
 
 def room_bytes(model: Model, room: Room) -> int:
-    """Of the keys and values, and of what each beam sees."""
+    """Bytes of the keys and values, and of the mask of what each beam sees."""
     if isinstance(model, Ensemble):
         return sum(room_bytes(member, room) for member in model.models)
     config, sentences = model.config, room.sentences
@@ -198,13 +208,13 @@ def room_bytes(model: Model, room: Room) -> int:
 
 
 def free_bytes(device: torch.device) -> float:
-    """What the device has left, and what torch holds and nobody uses."""
+    """Memory that the device has left, including what torch has reserved and nobody uses."""
     if device.type != "cuda":
         return inf
     return torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
 
 
-# ── which model's ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the rooms of a model ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def rooms_of(model: Model) -> Rooms:
@@ -212,7 +222,7 @@ def rooms_of(model: Model) -> Rooms:
 
 
 def applies(model: Model, source: Int[Tensor, "B S"], limits: Sequence[int], beam: int) -> bool:
-    """On a GPU, for plain Transformers, alone or as an ensemble, and beams that fit.
+    """True on a GPU, for plain Transformers, alone or as an ensemble, and beams that fit.
 
     A hook is Python that a replay would not run, and a step of beams does not call the blocks that hooks are on.
     """
@@ -227,10 +237,11 @@ def applies(model: Model, source: Int[Tensor, "B S"], limits: Sequence[int], bea
 def resident_search(
     model: Model, source: Int[Tensor, "B S"], limits: Sequence[int], *, beam: int, alpha: float
 ) -> list[list[Hypothesis]]:
-    """What `beam_search` gives, and of a beam of 1 greedy search, in the model's own precision.
+    """What `beam_search` returns or, for a beam of 1, greedy search, in the model's own precision.
 
-    If there is no memory for a room, so many sentences are searched at a time as the next smaller one has; for a few `beam_search` does it, whose cache
-    grows with what is written. What inference mode makes could not be written to outside of it, and rooms outlive it: they are made without.
+    If there is no memory for a room, the sentences are searched in smaller batches, of the next size below. If there is
+    none for the smallest, `beam_search` does the work, whose cache grows with what is written. Tensors made in
+    inference mode cannot be written to outside of it, and rooms outlive it: they are made without.
     """
     here = torch.cuda.device(source.device) if source.is_cuda else nullcontext()
     with here, torch.inference_mode(False), torch.no_grad(), torch.autocast(source.device.type, enabled=False):
@@ -251,7 +262,7 @@ def search_in_parts(
 
 
 def next_smaller(sentences: int) -> int:
-    """Of `few_sizes`; 0 if there is none that is worth it."""
+    """The next smaller size, of `few_sizes`; 0 if none is worth it."""
     if sentences <= FEW:
         return 0
     return sentences // (2 if sentences > 64 else 4)

@@ -1,4 +1,4 @@
-"""How long a translation is to be, as people say it: 12 is a number of pieces, 0.8 that many times the length that the model finds likeliest."""
+"""The length of a translation as users give it: 12 is a number of pieces, 0.8 a share of the likeliest length."""
 
 from manyheads.errors import OptionError, brief
 
@@ -9,7 +9,7 @@ SHARES = (0.01, 100)
 
 
 def length_options(said: str | None) -> dict[str, float]:
-    """A whole number is one of pieces, one with a point a share."""
+    """The option that the text stands for: a whole number is in pieces, one with a point is a share."""
     if said is None:
         return {}
     name, number, (low, high) = ("stretch", float, SHARES) if "." in said else ("length", int, (1, MOST_PIECES))
@@ -20,6 +20,6 @@ def length_options(said: str | None) -> dict[str, float]:
         return {name: value}
     except ValueError:
         raise OptionError(
-            f"length must be a number of pieces, 1 to {MOST_PIECES:,}, or a share with a point, {SHARES[0]} to {SHARES[1]}, got {brief(said)}",
-            hint="12 pieces, or 0.8 of the likeliest length",
+            f"length must be a number of pieces from 1 to {MOST_PIECES:,}, or a share from {SHARES[0]} to {SHARES[1]} with a decimal point, got {brief(said)}",
+            hint="12 means 12 pieces, 0.8 means 0.8 times the likeliest length",
         ) from None

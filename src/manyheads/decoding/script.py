@@ -1,8 +1,8 @@
 """The wishes for one line, as rules for the next piece.
 
-A hypothesis has a `State`; `Script.options` says which pieces may follow, which of them bring nearer what is owed, and
-what each would leave owed: pieces that must still be written. A piece that leaves more owed than there is room is no
-option, so that what must appear does appear, wherever the search puts it.
+A hypothesis has a `State`. `Script.options` says which pieces may follow, which of them bring closer what is owed, and
+how much each would leave owed, in pieces that must still be written. A piece that leaves more owed than there is room
+for is not an option, so that what must appear does appear, wherever the search puts it.
 
 W pieces
 """
@@ -29,12 +29,13 @@ __all__ = ["Options", "Script", "Scripts", "State"]
 
 
 class State(NamedTuple):
-    """
+    """How far a hypothesis has come.
+
     context   of the spelling, after what is written
     forced    pieces of the prefix that are to come
-    left      bytes of it after these
-    must      the states of the readers of what must appear
-    never     of what must not
+    left      bytes of the prefix after these
+    must      the states of the readers of phrases that must appear
+    never     the states of the readers of phrases that must not
     """
 
     context: int
@@ -48,11 +49,11 @@ class State(NamedTuple):
 class Options:
     """For each piece, if it is written next:
 
-    allowed    does it keep to the prefix, and bring nothing about that must never be?
+    allowed    does it keep to the prefix, and complete no forbidden phrase?
     polite     does it not repeat, and not end too early?
-    hanging    is it all of what must never be, unless the word goes on? ("cat", in "category")
+    hanging    does it complete a forbidden phrase unless the word goes on? ("cat", in "category")
     owed       pieces that must be written after it, at least
-    bank       the hypotheses that it competes with: more, if more of what must appear is there
+    bank       the hypotheses that it competes with: higher, if more of what must appear is there
     """
 
     allowed: Bool[np.ndarray, " W"]
@@ -63,10 +64,10 @@ class Options:
 
 
 class Scripts:
-    """Makes the scripts of a tokenizer; what is the same for all lines is made once."""
+    """Makes the scripts for a tokenizer. What all lines have in common is made once."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        if isinstance(tokenizer, Backwards):  # of which nothing can be wished for that is spelt
+        if isinstance(tokenizer, Backwards):  # which takes no wishes that depend on spelling
             tokenizer = tokenizer.forwards
         self.tokenizer, self.spelling = tokenizer, spelling_of(tokenizer)
         self.is_word = word_characters(tokenizer)
@@ -76,23 +77,29 @@ class Scripts:
         return appears(phrase, text, self.is_word)
 
     def lacking(self, wishes: Wishes, text: str) -> list[str]:
-        """What should be in a text and is not."""
+        """The phrases, and the prefix, that should be in a text and are not."""
         missing = [phrase for phrase in wishes.must if not self.appears(phrase, text)]
         return missing if text.startswith(wishes.prefix) else [*missing, wishes.prefix]
 
     def forbidden(self, wishes: Wishes, part: str, whole: str) -> list[str]:
-        """What should not be there and is: in the part if the glossary says so, else in the whole line."""
+        """The phrases that should not be there and are.
+
+        They are looked for in the part if the glossary forbids them, else in the complete line.
+        """
         terms = {target for _, target in wishes.glossary.never} if wishes.glossary else set()
         return [phrase for phrase in wishes.never if self.appears(phrase, part if phrase in terms else whole)]
 
     def can_appear(self, wishes: Wishes) -> list[str]:
-        """What must appear, without what must never; a phrase that is in another comes after it."""
+        """Phrases that must appear and contain none that must not; one that is in another comes after it."""
         free = [p for p in wishes.must if not any(self.appears(never, p) for never in wishes.never)]
         return sorted(free, key=lambda phrase: any(self.appears(phrase, other) for other in free if other != phrase))
 
 
 class Script:
-    """The rules for an output of at most `limit` pieces. A longer prefix makes room for itself, up to `longest`."""
+    """The rules for an output of at most `limit` pieces.
+
+    A longer prefix makes room for itself, up to `longest`.
+    """
 
     def __init__(
         self, scripts: Scripts, wishes: Wishes, limit: int, longest: int, *, min_length: int = 0, no_repeat: int = 0
@@ -107,7 +114,7 @@ class Script:
         self.check_prefix(wishes.prefix)
         for phrase in scripts.can_appear(wishes):
             if any(scripts.appears(phrase, reader.phrase) for reader in self.must):
-                continue  # it comes along
+                continue  # it appears within that one
             self.must.append(scripts.book.reader(phrase))
             if not self.fits():
                 self.must.pop()
@@ -115,10 +122,10 @@ class Script:
     def check_prefix(self, prefix: str) -> None:
         found = [r.phrase for r, state in zip(self.never, self.after_prefix().never, strict=True) if state == FOUND]
         if found:
-            raise InputError(f"a prefix must not hold what must never appear, got {found[0]!r} in {prefix!r}")
+            raise InputError(f"a prefix must not contain a forbidden phrase, got {found[0]!r} in {prefix!r}")
 
     def fits(self) -> bool:
-        """Is there room after the prefix for all that must appear, one after the other?"""
+        """True if there is room after the prefix for all that must appear, one phrase after the other."""
         state = self.after_prefix()
         costs = [reader.cost(state.context, q) for reader, q in zip(self.must, state.must, strict=True)]
         found = [q == FOUND for q in state.must]
@@ -130,7 +137,10 @@ class Script:
 
     @property
     def banks(self) -> int:
-        """Hypotheses that should not crowd each other out: by their progress, and by whether their last word must go on."""
+        """How many kinds of hypotheses there are that should not crowd each other out.
+
+        They differ in their progress, and in whether their last word must go on.
+        """
         return (1 + int(self.prices.sum())) * (2 if self.never else 1)
 
     @property
@@ -172,7 +182,7 @@ class Script:
         return Options(allowed, np.ones_like(allowed), hanging, owed, bank)
 
     def ends_prefix(self, state: State) -> Bool[np.ndarray, " W"]:
-        """Of the pieces that may follow: which have all the rest of the prefix in them?"""
+        """Among the pieces that may follow: which contain all the rest of the prefix?"""
         if state.forced:
             return np.zeros(self.spelling.size, bool)
         return self.seam.costs_after(state.context, state.left) == 0
@@ -184,7 +194,7 @@ class Script:
         return Options(allowed, allowed, nothing > 0, nothing, nothing)
 
     def allowed(self, state: State) -> tuple[Bool[np.ndarray, " W"], Bool[np.ndarray, " W"]]:
-        """Pieces that bring about nothing that must never be; and those whose word must go on, for it to be so."""
+        """(pieces that complete no forbidden phrase, those among them whose word must go on for this)"""
         allowed, hanging = np.ones(self.spelling.size, bool), np.zeros(self.spelling.size, bool)
         for reader, q in zip(self.never, state.never, strict=True):
             after = reader.after(state.context, q)
@@ -195,11 +205,11 @@ class Script:
         return allowed, hanging
 
     def hangs(self, state: State) -> bool:
-        """Must the last word go on, because what stands there must never be?"""
+        """True if the last word must go on, because it is forbidden as it stands."""
         return any(reader.hangs[q] for reader, q in zip(self.never, state.never, strict=True))
 
     def owed(self, state: State) -> tuple[Int[np.ndarray, " W"], Int[np.ndarray, " W"]]:
-        """What each piece would leave owed, and what would then be there."""
+        """(what each piece would leave owed, the progress that would then be made)"""
         if not self.must:
             nothing = np.zeros(self.spelling.size, np.int32)
             return nothing, nothing
@@ -222,10 +232,10 @@ class Script:
 def debt(
     prices: Int[np.ndarray, " n"], costs: Int[np.ndarray, "n W"], found: Bool[np.ndarray, "n W"]
 ) -> Int[np.ndarray, " W"]:
-    """Pieces in which all that is not found can be written: that which is on its way goes on, then one after the other.
+    """Pieces in which all that is not found can be written: first what is on its way, then one phrase after the other.
 
-    Following this plan takes one off the debt with each piece. So a search that never leaves more owed than there is room
-    for never fails.
+    Following this plan takes one off the debt with each piece. So a search that never leaves more owed than there is
+    room for never fails.
     """
     open_prices = np.where(found, 0, prices[:, None])
     begun = np.where(found, 0, prices[:, None] - costs)

@@ -1,8 +1,8 @@
-"""Where a given beginning ends and the model goes on.
+"""The seam between a given prefix and what the model writes after it.
 
-The pieces of a prefix are forced up to its last word. That word may go on, and then other pieces spell it ("A do" is the
-start of "A dog"; "A dog " of " runs", whose piece has the space in it). So from there on every piece is allowed that agrees
-with the bytes that are left.
+The pieces of a prefix are forced up to its last word. That word may go on, and then other pieces spell it ("A do" is
+the start of "A dog"; "A dog " that of "A dog runs", where the space belongs to the piece " runs"). So from there on,
+every piece is allowed that agrees with the remaining bytes.
 
 W pieces
 """
@@ -21,18 +21,19 @@ from manyheads.text.tokenizer import Tokenizer
 __all__ = ["IMPOSSIBLE", "Prefix", "Seam"]
 
 IMPOSSIBLE = 1 << 20
-"""Pieces that no output has: the price of what cannot be."""
+"""The cost of what cannot be written: more pieces than any output has."""
 
 
 LONGEST_SEAM = 6
-"""Pieces of a last word that are not forced. Some scripts have no spaces."""
+"""The most pieces of a last word that are left unforced: some scripts have no spaces."""
 
 
 class Prefix:
-    """
+    """The text that an output must begin with.
+
     ids      the pieces that the tokenizer would write
-    forced   those that the output begins with
-    left     bytes that follow them, spelt as the model likes
+    forced   the pieces that the output must begin with
+    left     the bytes after them, which the model may spell as it likes
     """
 
     def __init__(self, text: str, tokenizer: Tokenizer, spelling: Spelling) -> None:
@@ -42,8 +43,11 @@ class Prefix:
 
 
 def last_word(ids: Sequence[int], tokenizer: Tokenizer) -> int:
-    """The place of the piece that the last word begins with. Byte pairs never cross the space before a word, and a
-    character is a piece whatever follows."""
+    """The index of the piece with which the last word begins.
+
+    Byte pairs never cross the space before a word. A character is a piece whatever follows: with characters, the index
+    is their number, so that all are forced.
+    """
     if isinstance(tokenizer, Characters):
         return len(ids)
     last = max(0, len(ids) - 1)
@@ -54,14 +58,14 @@ def last_word(ids: Sequence[int], tokenizer: Tokenizer) -> int:
 
 
 class Seam:
-    """What may be written where bytes are left to write."""
+    """What may be written while bytes of the prefix remain."""
 
     def __init__(self, spelling: Spelling) -> None:
         self.spelling = spelling
         self.costs_after = lru_cache(256)(self.work_out)
 
     def work_out(self, context: int, left: bytes) -> Int[np.ndarray, " W"]:
-        """After each piece: how many more it takes at least to have the bytes written."""
+        """For each piece: how many more pieces are needed after it, at least, to write the remaining bytes."""
         costs = np.full(self.spelling.size, IMPOSSIBLE, np.int32)
         for i, added in enumerate(self.spelling.added[context]):
             if added.startswith(left):

@@ -1,4 +1,6 @@
-"""Ids in, hypotheses out: sources of about one length are searched together, each batch by the search that its options need.
+"""Ids in, hypotheses out.
+
+Sources of about one length are searched together, each batch by the search that its options need.
 
 B sentences · S source tokens
 """
@@ -33,11 +35,11 @@ def search_all(
     search: Search,
     longest: int,
 ) -> list[list[Hypothesis]]:
-    """Of every source its hypotheses, the best first.
+    """Return the hypotheses of every source, the best first.
 
     sources   ids, each with its end
-    numbers   what the draws of a sample follow from
-    scripts   where something is wished for or forbidden, what a search keeps to
+    numbers   one per source, from which the draws of a sample follow
+    scripts   the rules for sources where something is wished for or forbidden
     longest   tokens that the model can write
     """
     found: list[list[Hypothesis]] = [[] for _ in sources]
@@ -50,7 +52,7 @@ def search_all(
 
 
 def batches(lengths: Sequence[int], scripts: Sequence[Script | None], search: Search) -> Iterator[list[int]]:
-    """Numbers of sources that are searched together: those without a script as if there were no others."""
+    """Indices of sources that are searched together. Those without a script are batched as if there were no others."""
     for alike in by_beam(scripts, search):
         rows = rows_of_a_line(scripts[alike[0]], search)
         for places in batches_by_length([lengths[n] for n in alike], search.batch, rows):
@@ -65,7 +67,7 @@ def search_batch(
     search: Search,
     longest: int,
 ) -> list[list[Hypothesis]]:
-    """All have a script, or none has."""
+    """Search a batch, in which either all sources have a script or none has."""
     source = pad(sources).to(model.words.weight.device)
     if kept := [script for script in scripts if script]:
         return guided_search(model, source, numbers, kept, search)

@@ -1,10 +1,11 @@
-"""A second opinion: what a search has found is read by other models, and what all of them together find best is taken.
+"""A second opinion: other models read what a search has found, and the hypothesis that all together find best is taken.
 
-A search goes on from what it has begun with; others, who see a hypothesis as a whole, may not have begun so. They read text: their pieces may be others, and
-a model that writes backwards (`data.backwards`) is the best judge there is, because its mistakes are others.
+A search is bound by how it began; a model that reads a hypothesis as a whole might not have begun that way. Judges read
+text: their pieces may differ, and a model that writes backwards (`data.backwards`) is the best judge there is, because
+it makes other mistakes.
 
-A hypothesis is scored by the mean over all models of log P / ((5 + n) / 6)^α, n its own number of tokens: every model has one vote, also those that search
-as one.
+A hypothesis is scored by the mean over all models of log P / ((5 + n) / 6)^α, with n the number of tokens that it has
+for that model. Every model has one vote, including each member of an ensemble.
 """
 
 from collections.abc import Sequence
@@ -30,7 +31,10 @@ Found = list[list[Hypothesis]]
 def reconsidered(
     writer: "Translator", judges: Sequence["Translator"], sources: Sequence[list[int]], found: Found, search: Search
 ) -> Found:
-    """Of every source the same hypotheses, the best first by all opinions. What has no probability keeps none."""
+    """The same hypotheses for every source, the best by all opinions first.
+
+    A hypothesis without a probability stays without one.
+    """
     read, written = writer.vocabulary.source.decode, writer.vocabulary.target.decode
     pairs = [(read(ids), written(one.ids)) for ids, those in zip(sources, found, strict=True) for one in those]
     opinions = [iter(judge.score(pairs, min(64, search.batch))) for judge in judges]
@@ -38,7 +42,7 @@ def reconsidered(
     ranked = []
     for those in found:
         said = [list(islice(opinion, len(those))) for opinion in opinions]
-        # Who cannot read all of them to the end has no say about any.
+        # A judge that cannot read all of them to the end has no vote on any.
         heard = [
             (count, of_each)
             for count, of_each in zip(votes, said, strict=True)
@@ -58,7 +62,7 @@ def reconsidered(
 
 
 def weighted(said: Sequence[tuple[int, ForcedScore]], alpha: float) -> float:
-    """(votes, opinion) of each judge, together."""
+    """The sum of the judges' opinions, given as (votes, opinion)."""
     return sum(count * one.log_probability / length_penalty(one.tokens, alpha) for count, one in said)
 
 
@@ -67,25 +71,30 @@ def voters(translator: "Translator") -> int:
 
 
 def known(score: float) -> float:
-    """Numbers that were too large for a model's precision are no opinion: such a hypothesis comes last."""
+    """−∞ if the score is not finite.
+
+    Numbers too large for a model's precision are no opinion: such a hypothesis comes last.
+    """
     return score if isfinite(score) else -inf
 
 
 def check_judges(judges: Sequence["Translator"], writer: "Translator") -> None:
     if not judges:
-        raise OptionError("a second opinion is that of other models, got none")
+        raise OptionError("a second opinion needs at least one other model, got none")
     for judge in chain([writer], judges):
         if judge.judges:
-            raise OptionError("a judge speaks for itself, got one with judges of its own")
+            raise OptionError("a judge and the model it judges must not have judges already, got one that does")
     for judge in judges:
         if not judge.model.config.causal:
-            raise OptionError("a judge writes token by token, got one that writes all at once")
+            raise OptionError("a judge must write token by token, got one that writes all at once")
 
 
 def check_to_choose(search: Search) -> None:
-    """There must be something to choose from."""
+    """Refuse a search whose result leaves nothing to choose."""
     if search.beam < 2:
         what = "a sample" if search.sample else "a beam of 1"
-        raise OptionError(f"a judge chooses among hypotheses, got {what}", hint="--beam 5 finds five")
+        raise OptionError(f"a judge needs several hypotheses to choose among, got {what}", hint="--beam 5 finds five")
     if search.diversity or search.alternatives:
-        raise OptionError("a judge chooses the best, got a wish for several that differ (diversity or alternatives)")
+        raise OptionError(
+            "a judge takes the best hypothesis, got a request for several that differ (diversity or alternatives)"
+        )

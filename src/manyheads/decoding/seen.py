@@ -1,6 +1,6 @@
-"""What can be seen while tokens are written at once: the lengths that are tried, what stands after every iteration, the graph that is read.
+"""What an observer sees while tokens are written at once: the lengths tried, each iteration, the graph that is read.
 
-B sentences · K lengths of each that are tried · T words of a path · L vertices
+B sentences · K lengths tried for each · T words of a path · L vertices
 """
 
 from collections.abc import Callable
@@ -16,8 +16,10 @@ __all__ = ["Graph", "Lengths", "Seen", "unseen"]
 
 @dataclass(frozen=True, eq=False)
 class Lengths:
-    """The lengths that are tried, and how likely the model held each of them; where it was told how long a translation is, the
-    likelihood is that of the length that it would have taken itself."""
+    """The lengths that are tried, and how likely the model considers each.
+
+    If the length of the translation was given, the probability is that of the length the model would have chosen.
+    """
 
     tokens: Int[Tensor, "B K"]
     log_probability: Float[Tensor, "B K"]
@@ -27,13 +29,13 @@ class Lengths:
 class Graph:
     """What a graph says, and how it was read.
 
-    words             that the vertices like best; the first and the last vertex say nothing
-    log_probability   of each of these
-    links             log P that a path goes on from a vertex (a row) to another
+    words             the likeliest word of each vertex; the first and the last vertex say nothing
+    log_probability   of each of these words
+    links             log P that a path goes from one vertex (row) to another (column)
     last              the last vertex
-    by_length         log P of the best path of every number of words, from 1 on
-    path              the vertices of the one that was taken; behind its end, the last vertex
-    lengths           words that it has
+    by_length         log P of the best path of each number of words, from 1 on
+    path              the vertices of the chosen path; after its end, the last vertex
+    lengths           the number of words on that path
     """
 
     words: Int[Tensor, "B L"]
@@ -49,4 +51,4 @@ Seen = Callable[[Filled | Lengths | Graph], None]
 
 
 def unseen(_: object) -> None:
-    """Nobody looks."""
+    """The observer that ignores what it is shown."""

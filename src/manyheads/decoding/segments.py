@@ -11,7 +11,7 @@ ENDS = (". ", "! ", "? ", *WIDE_ENDS)
 
 
 def split_text(text: str, most: int) -> Iterator[str]:
-    """The text if it fits; else parts of at most `most` characters, without the spaces around them, and none blank."""
+    """The text if it fits; otherwise parts of at most `most` characters, without spaces around them, and none blank."""
     if len(text) <= most:
         yield text
         return
@@ -26,19 +26,19 @@ def split_text(text: str, most: int) -> Iterator[str]:
 
 
 def cut_place(window: str) -> int:
-    """How much of it is the next part. More than half: parts should not be many and tiny."""
+    """The length of the next part: more than half the window, because parts should not be many and tiny."""
     ends = [found + len(end) for end in ENDS if (found := window.rfind(end)) >= 0]
     space = window.rfind(" ") + 1
     return next((at for at in (max(ends, default=0), space) if at > len(window) // 2), len(window))
 
 
 def split_sentences(text: str) -> list[str]:
-    """Cut after every full stop, question or exclamation mark that ends a word."""
+    """Cut after every full stop, question mark or exclamation mark that ends a word."""
     return [part for part in SENTENCE.split(text) if part.strip()]
 
 
 def join_sentences(sentences: Sequence[str], sizes: Iterable[int], most: int) -> list[str]:
-    """As many sentences together as have at most `most` pieces; a longer one stays alone."""
+    """Join sentences into groups of at most `most` pieces; a longer sentence stays alone."""
     groups: list[str] = []
     room = 0
     for sentence, size in zip(sentences, sizes, strict=True):
@@ -52,7 +52,7 @@ def join_sentences(sentences: Sequence[str], sizes: Iterable[int], most: int) ->
 
 
 def join_parts(parts: Iterable[str]) -> str:
-    """With a space between them, but not after a full stop that needs none."""
+    """Join with spaces, except after a wide full stop, question mark or exclamation mark."""
     text = ""
     for part in parts:
         text += part if not text or text.endswith(WIDE_ENDS) else f" {part}"

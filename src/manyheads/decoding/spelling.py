@@ -1,8 +1,8 @@
 """What each piece adds to the text, in bytes.
 
-That depends on what stands before it: byte pairs lose a space at the very start, symbols are joined by one. A `Spelling`
-has a few such contexts; a piece, written in one of them, adds its bytes and leads to the next. The bytes of all pieces,
-in this order, are the UTF-8 of what the tokenizer decodes them to.
+That depends on what stands before it: byte pairs lose a space at the very start; symbols are joined by one. A
+`Spelling` has a few such contexts; a piece that is written in one of them adds its bytes and leads to the next. The
+bytes of a sequence of pieces are the UTF-8 of what the tokenizer decodes it to.
 
 W pieces
 """
@@ -29,9 +29,10 @@ SPACE = b" "
 
 @dataclass(frozen=True)
 class Spelling:
-    """
-    added   of each context: the bytes that each piece adds
-    after   of each context: the context that each piece leads to
+    """How the pieces of a tokenizer are spelt.
+
+    added   for each context: the bytes that each piece adds
+    after   for each context: the context that each piece leads to
     """
 
     added: list[list[bytes]]
@@ -48,11 +49,11 @@ class Spelling:
 
     @cached_property
     def columns(self) -> list[list[tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]]]:
-        """Of each context, the first, second, … bytes of all pieces that have one: (pieces, bytes)."""
+        """For each context, the first, second, … bytes of all pieces that have one: (pieces, bytes)."""
         return [list(byte_columns(added)) for added in self.added]
 
     def write(self, ids: list[int], context: int = START) -> tuple[bytes, int]:
-        """All that pieces add, and the context after them."""
+        """The bytes that these pieces add, and the context after them."""
         written = b""
         for i in ids:
             written += self.added[context][i]
@@ -76,7 +77,7 @@ def spelling_of(tokenizer: Tokenizer) -> Spelling:
         return contexts(listed_bytes(tokenizer), after=[[START] * tokenizer.size])
     if isinstance(tokenizer, Symbols):
         return spelling_of_symbols(tokenizer)
-    raise OptionError(f"wishes need a tokenizer whose spelling is known, got one of {tokenizer.kind!r}")
+    raise OptionError(f"wishes need a tokenizer whose spelling is known, got one of kind {tokenizer.kind!r}")
 
 
 def contexts(*added: list[bytes], after: list[list[int]]) -> Spelling:
@@ -88,10 +89,10 @@ def listed_bytes(tokenizer: Listed) -> list[bytes]:
 
 
 def spelling_of_symbols(tokenizer: Symbols) -> Spelling:
-    """At the start; inside a symbol that is spelt in bytes, which a space ends; after a whole symbol."""
+    """Three contexts: at the start; inside a symbol spelt in bytes, which a space ends; after a whole symbol."""
     inside, whole = 1, 2
     at_start = listed_bytes(tokenizer)
-    at_start[FIRST + BYTES.index(SPACE)] = b""  # it ends a symbol, here one of no bytes: the next brings the space
+    at_start[FIRST + BYTES.index(SPACE)] = b""  # it ends a symbol, here an empty one: the next one adds the space
     joined = [b"" if i < FIRST else SPACE + piece for i, piece in enumerate(at_start)]
     in_symbol = [piece if tokenizer.is_byte(i) else joined[i] for i, piece in enumerate(at_start)]
     after = [whole] * tokenizer.size

@@ -1,4 +1,4 @@
-"""What a search asks of a model: read a source, then give the next tokens, step by step."""
+"""What a search needs of a model: to read a source, then give the next tokens, step by step."""
 
 from typing import Any, Protocol
 
@@ -9,19 +9,19 @@ __all__ = ["Rows", "StepModel"]
 
 
 class Rows(Protocol):
-    """What was read and written so far, a row a hypothesis."""
+    """What was read and written so far, one row per hypothesis."""
 
     def select(self, rows: Int[Tensor, " C"]) -> None:
         """Keep the given rows, in the given order."""
         ...
 
     def reorder(self, rows: Int[Tensor, " B"]) -> None:
-        """The same, among hypotheses of one source: what they read stays."""
+        """The same, among hypotheses of one source: what they read of it stays."""
         ...
 
 
 class StepModel(Protocol):
-    """A Transformer, or several that speak with one voice."""
+    """A Transformer, or an ensemble of them."""
 
     def encode(self, source: Int[Tensor, "B S"]) -> Any: ...
 

@@ -1,4 +1,4 @@
-"""A model with its vocabulary: how lines become ids, and how many of them it takes at once."""
+"""A model with its vocabulary: how lines become ids, and how many pieces it takes at once."""
 
 from collections.abc import Sequence
 
@@ -16,14 +16,17 @@ from manyheads.text.vocabulary import Vocabulary
 __all__ = ["TextModel"]
 
 LONGEST_SCORED = 2_048
-"""Pieces of a pair that are scored; of a longer one the beginning. No sentence is longer, and memory is bounded."""
+"""Pieces of a side that are scored; of a longer one, the beginning. No sentence is longer, and memory is bounded."""
 
 LONGEST_ALIGNED = 1_024
-"""Pieces of a pair that are aligned: the weights of all heads are held in memory."""
+"""Pieces of a side that are aligned: the weights of all heads are held in memory."""
 
 
 class TextModel:
-    """A Transformer, or several with one voice, as it was trained. It computes where the model is, in the model's precision."""
+    """A trained Transformer, or an ensemble of them, with its vocabulary.
+
+    It computes on the model's device and in the model's precision.
+    """
 
     def __init__(self, model: Transformer | Ensemble, vocabulary: Vocabulary, recipe: Recipe) -> None:
         self.model, self.vocabulary, self.recipe = model, vocabulary, recipe
@@ -34,55 +37,55 @@ class TextModel:
 
     @property
     def precision(self) -> str:
-        """Of the weights: "fp32", "bf16" or "fp16"."""
+        """The precision of the weights: "fp32", "bf16" or "fp16"."""
         return precision_of(self.model.words.weight.dtype)
 
     @property
     def single(self) -> Transformer:
-        """The model whose attention is read: of an ensemble, the first."""
+        """The model whose attention is read: the first of an ensemble."""
         return self.model.first if isinstance(self.model, Ensemble) else self.model
 
     # ── how many pieces ─────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def longest(self) -> int:
-        """Tokens a sequence may have: a table of learned positions ends."""
+        """Tokens a sequence may have: a table of learned positions is finite."""
         config = self.model.config
         return config.max_length if config.positions == "learned" else 1 << 20
 
     @property
     def longest_source(self) -> int:
-        """Pieces of what is read in one pass, without its end: no sentence was longer in training."""
+        """Pieces read in one pass, without the end: no sentence was longer in training."""
         return max(1, min(self.recipe.data.max_length, self.longest - 1))
 
     @property
     def comfortable(self) -> int:
-        """Pieces beyond which a line is translated sentence by sentence."""
+        """A line with more pieces than this is translated sentence by sentence."""
         return self.recipe.decode.max_source or self.longest_source
 
     @property
     def longest_scored(self) -> int:
-        """Pieces of a side, the end included."""
+        """Pieces of a side that are scored, including the end."""
         return min(self.longest, max(LONGEST_SCORED, 1 + self.recipe.data.max_length))
 
     @property
     def longest_aligned(self) -> int:
-        """Pieces of a side, the begin or end included."""
+        """Pieces of a side that are aligned, including the begin or end."""
         return min(self.longest, LONGEST_ALIGNED)
 
     # ── lines to ids ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def read(self, lines: Sequence[str]) -> list[list[list[int]]]:
-        """For each line the ids of its parts, each with its end. Most lines have one part, blank ones none."""
+        """For each line, the ids of its parts, each with its end. Most lines have one part, blank lines none."""
         cutter = Cutter(self.vocabulary.source, self.longest_source, self.comfortable, self.longest - 1)
         return [[[*part, END] for part in line] for line in cutter(lines)]
 
     def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[list[int]], list[list[int]]]:
-        """Ids of the sources, each with its end, and of the targets, without."""
+        """The ids of the sources, each with its end, and of the targets, without one."""
         for pair in pairs:
             if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
                 raise OptionError(
-                    f"a pair is a source and a target, got {brief(pair)}", hint='[("source", "target"), …]'
+                    f"a pair must be a source and a target, got {brief(pair)}", hint='[("source", "target"), …]'
                 )
         sources = self.vocabulary.source.encode([source for source, _ in pairs])
         return [[*ids, END] for ids in sources], self.vocabulary.target.encode([target for _, target in pairs])

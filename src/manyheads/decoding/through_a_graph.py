@@ -1,6 +1,6 @@
 """The likeliest path through a graph.
 
-B sentences · K lengths of each · S source tokens · T words · L vertices
+B sentences · K lengths tried for each · S source tokens · T words · L vertices
 """
 
 from math import isfinite
@@ -22,7 +22,10 @@ __all__ = ["ThroughAGraph", "graph_states"]
 
 
 class ThroughAGraph(Way):
-    """The likeliest path, every vertex saying the word that it likes best; and, where others are asked for, the best of other lengths."""
+    """Take the likeliest path, on which every vertex says its likeliest word.
+
+    If more than one candidate is requested, take the best paths of other lengths, too.
+    """
 
     class Computed(NamedTuple):
         words: Int[Tensor, "B K T"]
@@ -40,7 +43,7 @@ class ThroughAGraph(Way):
         words, says = likeliest(model, states, first_word(model))
         links = model.link(states, last)
         scores = best_ways(says[:, None].expand(-1, states.shape[1] - 2, -1), links, last)
-        by_length = (scores + into(links, last)[:, None]).amax(-1)  # of the best path of every number of words
+        by_length = (scores + into(links, last)[:, None]).amax(-1)  # log P of the best path of each number of words
         wished, lengths = best_lengths(by_length, self.how)
         paths = trace_all_back(scores, links, lengths, last)
         seen(Graph(words, says, links, last, by_length, paths[:, 0], lengths[:, 0]))
@@ -61,7 +64,7 @@ class ThroughAGraph(Way):
 def graph_states(
     model: ParallelTransformer, memory: Memory, last: Int[Tensor, " B"], vertices: int | None = None
 ) -> Float[Tensor, "B L D"]:
-    """Of the vertices, about which nothing is known yet."""
+    """The states of the vertices, about whose words nothing is known yet."""
     vertices = vertices or int(last.max()) + 1
     places = torch.arange(vertices, device=last.device)
     layout = Padded((len(last), vertices), places, vertices, places <= last[:, None])
@@ -72,14 +75,17 @@ def graph_states(
 def trace_all_back(
     scores: Float[Tensor, "B T L"], links: Float[Tensor, "B L L"], lengths: Int[Tensor, "B K"], last: Int[Tensor, " B"]
 ) -> Int[Tensor, "B K T"]:
-    """The best paths of all these lengths."""
+    """The best path of each of these lengths."""
     if (paths := lengths.shape[1]) > 1:
         scores, links, last = (x.repeat_interleave(paths, 0) for x in (scores, links, last))
     return trace_back(scores, links, lengths.flatten(), last).unflatten(0, lengths.shape)
 
 
 def best_lengths(by_length: Float[Tensor, "B T"], how: AtOnce) -> tuple[Int[Tensor, "B K"], Int[Tensor, "B K"]]:
-    """(words that are wished for, words of the paths that are taken: so many as far as there are vertices), the best first"""
+    """(words wished for, words of the paths that are taken), the best first.
+
+    A path has as many words as are wished for, as far as there are vertices.
+    """
     counts = torch.arange(1, by_length.shape[1] + 1, device=by_length.device)
     scores = by_length / ((5 + counts) / 6) ** how.length_penalty
     if not how.wishes:

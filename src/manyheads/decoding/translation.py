@@ -1,4 +1,4 @@
-"""What becomes of a line, and of a pair that is only scored."""
+"""The results of translating a line and of scoring a pair."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ __all__ = ["BLANK", "Alternative", "ForcedScore", "Translation", "as_translation
 
 @dataclass(frozen=True)
 class Alternative:
-    """One way to translate a line. `score` is what alternatives are ranked by.
+    """One translation of a line. Alternatives are ranked by `score`.
 
-    alignment   which source word belongs to which target word, if that was asked for
+    alignment   which source word belongs to which target word, if requested
     """
 
     text: str
@@ -26,13 +26,13 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Translation:
-    """What became of a line: `n_best` alternatives, the best first.
+    """The result of translating a line: `n_best` alternatives, the best first.
 
-    truncated   the bound on the length cut it off
-    parts       how many the line was cut into, because it was too long for one pass
+    truncated   the limit on its length cut it off
+    parts       how many parts the line was cut into, because it was too long for one pass
     looped      it ends with the same few pieces again and again
     unmet       phrases that should be in it and are not, or the other way round
-    finite      False if the model's numbers were too large for its precision, or it is broken: what there is, is not to be used
+    finite      False if the model is broken, or its numbers were too large for its precision: do not use the result
     """
 
     n_best: tuple[Alternative, ...]
@@ -57,7 +57,10 @@ BLANK = Translation((Alternative("", 0.0, 0.0),), parts=0)
 def as_translation(
     parts: Sequence[Sequence[Hypothesis]], n_best: int, decode: Callable[[Sequence[int]], str]
 ) -> Translation:
-    """The hypotheses of the parts of a line become one translation. Only a line in one part has several alternatives."""
+    """Join the hypotheses of the parts of a line into one translation.
+
+    Only a line in one part has several alternatives.
+    """
     if not parts:
         return BLANK
     best = [hypotheses[0] for hypotheses in parts]
@@ -78,7 +81,7 @@ def as_translation(
 class ForcedScore:
     """log P(target | source), the end included, over `tokens` pieces.
 
-    truncated   a side is longer than the model's table of learned positions: what is beyond does not count
+    truncated   a side is longer than what is scored: the rest of it does not count
     """
 
     log_probability: float

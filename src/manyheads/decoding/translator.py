@@ -4,8 +4,8 @@
     translator("Ein Hund schläft.")                     one line
     translator(["Guten Tag.", "Bis morgen!"], beam=5)   several, in the order given
 
-Lines are sorted by length inside and come out in the order they went in. What a line gives does not depend on what else is
-in its batch, but for the rounding of sums.
+Lines are sorted by length internally and come out in the order they went in. What a line gives does not depend on what
+else is in its batch, but for the rounding of sums.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -45,11 +45,14 @@ from manyheads.text.vocabulary import Vocabulary
 __all__ = ["Translator"]
 
 ON_A_GPU = 256
-"""Lines computed together there, unless told otherwise: with 64 it waits for the next step more than it computes."""
+"""Lines computed together on a GPU by default: with 64, it spends more time waiting for steps than computing."""
 
 
 class Translator(TextModel):
-    """A model with its vocabulary, and how to search; and judges, if there are any, whose opinion counts when hypotheses are compared."""
+    """A model with its vocabulary, and how to search.
+
+    If it has judges, their opinions count when hypotheses are compared.
+    """
 
     judges: Sequence["Translator"] = ()
 
@@ -61,7 +64,7 @@ class Translator(TextModel):
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto", precision: str = "auto") -> "Translator":
-        """From a run folder or the name of a bundled model. Loading runs no code from it, and checks every file.
+        """Load a run folder, or a bundled model by its name. Loading runs no code from it, and checks every file.
 
         precision   "fp32", "bf16" or "fp16" ("auto": fp16 on a GPU, fp32 elsewhere)
         """
@@ -70,14 +73,17 @@ class Translator(TextModel):
 
     @classmethod
     def of(cls, model: "str | Path | Translator", device: str, precision: str) -> "Translator":
-        """One that is there already is taken as it is."""
+        """A translator that is already loaded is returned as it is; any other is loaded from its folder."""
         if not isinstance(model, (str, Path, Translator)):
-            raise OptionError(f"a model is named by its folder, or is a Translator, got {brief(model)}")
+            raise OptionError(f"a model must be a folder or a Translator, got {brief(model)}")
         return model if isinstance(model, Translator) else cls.load(model, device, precision)
 
     def judged_by(self, *judges: "str | Path | Translator") -> "Translator":
-        """The same, with a second opinion: what the beam holds at the end is read by the judges, too, and the best by all opinions is taken. They may cut text into
-        other pieces. From a folder they are loaded to where this is, in the same precision."""
+        """The same translator with a second opinion: the judges, too, read what the beam holds at the end.
+
+        The hypothesis that is best by all opinions is taken. Judges may cut text into other pieces. Those named by
+        their folders are loaded to the device of this translator, in its precision.
+        """
         those = [Translator.of(judge, str(self.device), self.precision) for judge in judges]
         check_judges(those, self)
         same = copy(self)
@@ -85,7 +91,10 @@ class Translator(TextModel):
         return same
 
     def naming(self, source: str | None, target: str | None) -> "Translator":
-        """The same, for files that call the sides so: keys of JSONL, languages of TMX and PO. None: as the recipe says."""
+        """The same translator, for files in which the sides have these names: keys of JSONL, languages of TMX and PO.
+
+        None: as the recipe says.
+        """
         if source is None and target is None:
             return self
         same = copy(self)
@@ -93,14 +102,14 @@ class Translator(TextModel):
         return same
 
     def save(self, folder: str | Path, store: str = "fp32") -> None:
-        """To a folder of its own, for others. As "fp16" or "int8" it takes a half or a quarter of the room.
+        """Save to a folder of its own, for others. As "fp16" or "int8" it takes a half or a quarter of the space.
 
         Weights that were rounded to translate are read again from where they came from: the precision does not matter.
         """
         if isinstance(self.model, Ensemble):
-            raise OptionError(f"models are saved one by one, got an ensemble of {len(self.model.members)}")
+            raise OptionError(f"models must be saved one by one, got an ensemble of {len(self.model.members)}")
         if self.judges:
-            raise OptionError("models are saved one by one, got one with a judge")
+            raise OptionError("models must be saved one by one, got one with a judge")
         model = self.model if self.precision == "fp32" else read_again(self.model, self.folder)
         save_model(folder, model, self.vocabulary, self.recipe, store)
 
@@ -109,14 +118,14 @@ class Translator(TextModel):
     @overload
     def __call__(self, text: Sequence[str], *, wishes: Wishes = ..., **options: float) -> list[str]: ...
     def __call__(self, text: str | Sequence[str], *, wishes: Wishes = NO_WISHES, **options: float) -> str | list[str]:
-        """The translation of a text (of several lines, if it has them), or of each in a list.
+        """Translate a text (of several lines, if it has them), or each text in a list.
 
-        The wishes are for every line. Options are those of `Search`: beam, length_penalty, temperature, …
+        The wishes apply to every line. Options are those of `Search`: beam, length_penalty, temperature, …
         """
         search = self.search(**options)
         if search.outputs > 1:
             raise OptionError(
-                "a call gives the best translation of each text", hint="translate([text], search) gives n_best"
+                "a call returns only the best translation of each text", hint="translate([text], search) returns n_best"
             )
         if not isinstance(text, (str, Iterable)) or isinstance(text, bytes):
             raise OptionError(f"a translator takes a text or a list of texts, got {brief(text)}")
@@ -127,7 +136,10 @@ class Translator(TextModel):
         return ["\n".join(islice(lines, len(one))) for one in texts]
 
     def search(self, **options: float) -> Search:
-        """How the recipe says to search, with options changed. If none says otherwise, the beam fits what is asked for."""
+        """How the recipe says to search, with options changed.
+
+        Unless a beam is given, it is wide enough for the number of outputs requested.
+        """
         known = {field.name for field in fields(Search)}
         for name in sorted(options.keys() - known):
             if name in {field.name for field in fields(AtOnce)}:
@@ -136,7 +148,7 @@ class Translator(TextModel):
                 )
             if name == "tokens":
                 raise OptionError(f"tokens is for language models, got {options[name]} for one that translates")
-            raise OptionError(f"{name!r} is no option of a search", hint=did_you_mean(name, sorted(known)))
+            raise OptionError(f"{name!r} is not an option of a search", hint=did_you_mean(name, sorted(known)))
         decode, n_best = self.recipe.decode, options.get("n_best")
         beam = 1 if options.get("sample") else max(decode.beam, n_best if isinstance(n_best, int) else 1)
         defaults = {"beam": beam, "length_penalty": decode.length_penalty, "max_ratio": decode.max_ratio, "max_extra": decode.max_extra}  # fmt: skip
@@ -156,19 +168,24 @@ class Translator(TextModel):
         chunk: int = CHUNK,
         align: Reading | None = None,
     ) -> Iterator[Translation]:
-        """A translation for every line, in order; a blank line gives a blank one. `chunk` lines are read at a time.
+        """Yield a translation for every line, in order; a blank line gives a blank one.
 
-        The wishes are the same for every line, or as many as there are lines. With `align`, which `reading` gives, every
-        alternative says which words belong together.
+        `chunk` lines are read at a time. The wishes are the same for every line, or one for each. With `align`, which
+        `reading` returns, every alternative says which words belong together.
         """
         if isinstance(lines, str):
-            raise OptionError("translate takes lines, got one text", hint="translator(text), or translate([text])")
+            raise OptionError(
+                "translate takes an iterable of lines, got a single text", hint="translator(text), or translate([text])"
+            )
         search = search or self.search()
         for first, block, wished in blocks_with_wishes(blocks(lines, chunk, CHUNK_CHARACTERS), wishes):
             yield from self.translate_block(block, search, first, wished, align)
 
     def translate_distinct(self, lines: Sequence[str], search: Search | None = None) -> list[Translation]:
-        """One for every line; a line that is there several times, with several references, is translated once."""
+        """Return a translation for every line.
+
+        A line that occurs several times, with several references, is translated once.
+        """
         distinct = list(dict.fromkeys(lines))
         found = dict(zip(distinct, self.translate(distinct, search), strict=True))
         return [found[line] for line in lines]
@@ -176,10 +193,10 @@ class Translator(TextModel):
     def translate_block(
         self, lines: list[str], search: Search, first: int, wishes: list[Wishes], align: Reading | None = None
     ) -> list[Translation]:
-        """The lines are searched part by part, and what was found is put together again. `first` lines came before them."""
+        """Search the lines part by part, and join what is found. `first` lines came before them."""
         parts = self.read(lines)
         sources = list(chain.from_iterable(parts))
-        # The draws of a sample follow the line and, in it, the part.
+        # The draws of a sample follow from the number of the line and, in it, of the part.
         numbers = [first + n + (part << 40) for n, line in enumerate(parts) for part in range(len(line))]
         asked = [self.wishes_of_parts(line, wish) for line, wish in zip(parts, wishes, strict=True)]
         scripts = [self.script(ids, wish, search) for ids, wish in zip(sources, chain(*asked), strict=True)]
@@ -195,7 +212,7 @@ class Translator(TextModel):
     def find(
         self, sources: Sequence[list[int]], numbers: Sequence[int], scripts: Sequence[Script | None], search: Search
     ) -> list[list[Hypothesis]]:
-        """Of every source its hypotheses, the best first."""
+        """The hypotheses of every source, the best first."""
         found = search_all(self.model, sources, numbers, scripts, search, self.longest)
         return reconsidered(self, self.judges, sources, found, search) if self.judges else found
 
@@ -215,7 +232,9 @@ class Translator(TextModel):
         if not wishes and not search.guided:
             return None
         if wishes and self.vocabulary.backwards:
-            raise OptionError("what is wished for is written from the beginning on, got a model that writes backwards")
+            raise OptionError(
+                "wishes need a model that writes from the start of the text, got a model that writes backwards"
+            )
         return make_script(self.scripts, wishes, search, search.limit(len(source), self.longest), self.longest)
 
     def with_unmet(self, line: Translation, asked: list[Wishes], parts: list[list[Hypothesis]]) -> Translation:
@@ -225,8 +244,11 @@ class Translator(TextModel):
     # ── given pairs ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def score(self, pairs: Sequence[tuple[str, str]], batch: int = 64) -> list[ForcedScore]:
-        """log P(target | source) of every pair, in order, as exact as the weights: in half precision, to about three digits. `batch` sentences of 32 tokens are
-        computed together, or as many tokens."""
+        """log P(target | source) of every pair, in order.
+
+        It is as exact as the weights: in half precision, to about three digits. `batch` sentences of 32 tokens are
+        computed together, or as many tokens in longer or shorter ones.
+        """
         sources, targets = self.encode_pairs(pairs)
         return score_ids(self.model, sources, [[*ids, END] for ids in targets], self.longest_scored, batch)
 
@@ -236,7 +258,7 @@ class Translator(TextModel):
         if chosen is None:
             raise OptionError(
                 "alignments need to know which attention to read, got a recipe without decode.alignment",
-                hint="training finds it; --align-head LAYER.HEAD names it, `find_reading(translator, pairs)` finds it",
+                hint="training sets it; otherwise give --align-head LAYER.HEAD, or find it with `find_reading(translator, pairs)`",
             )
         reading, config = Reading.parse(chosen), self.single.config
         for fault in reading.misfits(config.depth, config.heads):
@@ -244,7 +266,7 @@ class Translator(TextModel):
         return reading
 
     def align(self, pairs: Sequence[tuple[str, str]], head: str | None = None, batch: int = 64) -> list[Alignment]:
-        """Which words of given pairs belong together, in order, as the weights say in their precision."""
+        """Which words of given pairs belong together, in order, by the weights in the model's precision."""
         sources, targets = self.encode_pairs(pairs)
         most = self.longest_aligned
         cut = [max(len(s), len(t) + 1) > most for s, t in zip(sources, targets, strict=True)]

@@ -1,4 +1,4 @@
-"""Places enough for any translation, filled in again and again, cut at the first end.
+"""Fill in enough places for any translation, again and again, and cut at the first end.
 
 B sentences · S source tokens · T places
 """

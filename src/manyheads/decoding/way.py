@@ -1,4 +1,4 @@
-"""How sentences are written all at once: what all ways of doing it have in common, and what they are told.
+"""How sentences are written all at once: what all ways of doing it have in common, and their options.
 
 B sentences · S source tokens
 """
@@ -26,10 +26,10 @@ __all__ = ["AtOnce", "Way", "copied", "first_word", "places_for", "ranked", "row
 
 @dataclass(frozen=True)
 class AtOnce(RefineConfig):
-    """What a recipe says of it, and what is said for one translation:
+    """How to write all at once: the settings of a recipe, and options for a single translation.
 
-    length           tokens that a translation has; 0 = as many as the model likes
-    stretch          times as many tokens as the model likes
+    length           tokens of a translation; 0 = as many as the model likes
+    stretch          the length of a translation, as a multiple of what the model likes
     batch            lines computed together
     """
 
@@ -39,11 +39,11 @@ class AtOnce(RefineConfig):
 
     def rules(self) -> Iterator[str]:
         if self.length and self.stretch != 1:
-            yield f"a length is given as a number of tokens or as a share, got {self.length} and {self.stretch}"
+            yield f"a length must be given as a number of tokens or as a share, not both, got {self.length} and {self.stretch}"
 
     @property
     def outputs(self) -> int:
-        """How many are given back for each line."""
+        """How many translations are returned for each line."""
         return 1
 
     @property
@@ -52,16 +52,16 @@ class AtOnce(RefineConfig):
 
     @property
     def wishes(self) -> bool:
-        """Does it say how long a translation is?"""
+        """True if the length of a translation is given."""
         return bool(self.length) or self.stretch != 1
 
     @property
     def lengths_tried(self) -> int:
-        """Candidates that are written of each sentence, at most; where it goes up to its end, there is always one."""
+        """Candidates written for each sentence, at most; where a translation goes up to its end, always one."""
         return 1 if self.wishes else self.lengths
 
     def wished(self, lengths: Int[Tensor, "*B"]) -> Int[Tensor, "*B"]:
-        """So many tokens instead of as many as the model likes."""
+        """The lengths that are wished for, instead of those that the model likes."""
         if self.length:
             return torch.full_like(lengths, self.length)
         return (lengths * self.stretch).round().to(lengths.dtype).clamp(min=1)
@@ -79,28 +79,34 @@ class Way(ABC):
 
     @property
     def rows(self) -> int:
-        """That a sentence takes."""
+        """Rows that a sentence takes."""
         return 1
 
     def room(self, model: Any, source: int) -> int:
-        """Places that translations of so many source tokens find room in, or nearly all of them."""
+        """Places in which all, or nearly all, translations of `source` tokens fit."""
         return min(self.longest, shape_of(model).places_for(source))
 
     @abstractmethod
     def compute(self, model: Any, source: Int[Tensor, "B S"], room: int | None = None, seen: Seen = unseen) -> Any:
-        """A tuple of all that is known of the translations, sentences first. Without `room`, in as many places as they need."""
+        """Return a tuple of all that is known of the translations, sentences first.
+
+        Without `room`, they have as many places as they need.
+        """
 
     def needs(self, computed: Any) -> int:
-        """Places that they would have needed, as far as that is not known before."""
+        """Places that the translations would have needed, if that is not known beforehand."""
         return 0
 
     @abstractmethod
     def read(self, computed: Any) -> list[list[Hypothesis]]:
-        """Of every sentence its hypotheses, the best first."""
+        """The hypotheses of every sentence, the best first."""
 
 
 def first_word(model: ParallelTransformer) -> int:
-    """Ids below it are never written: an end only where it is what a translation is cut at. (Words come behind padding, begin and end.)"""
+    """Ids below this one are never written: an end only where a translation is cut at it.
+
+    (Words come after padding, begin and end.)
+    """
     return 1 + (max(PADDING, BEGIN) if shape_of(model).writes == "end" else END)
 
 
@@ -110,7 +116,7 @@ def shape_of(model: ParallelTransformer) -> ParallelConfig:
 
 
 def copied(computed: Any) -> Any:
-    """In memory of its own."""
+    """A copy in memory of its own."""
     return type(computed)(*map(torch.clone, computed))
 
 
@@ -124,5 +130,5 @@ def ranked(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
 
 
 def places_for(source: Int[Tensor, " B"], share: float, longest: int) -> Int[Tensor, " B"]:
-    """Enough for what a sentence may become."""
-    return (source.double() * share).ceil().long().clamp(1, longest)  # as exact as where a batch to learn from is made
+    """Enough places for what each source may become."""
+    return (source.double() * share).ceil().long().clamp(1, longest)  # in double precision, as in training

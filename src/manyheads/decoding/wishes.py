@@ -1,4 +1,4 @@
-"""What an output must begin with, hold, and never hold."""
+"""What an output must begin with, must contain, and must never contain."""
 
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
@@ -12,21 +12,24 @@ if TYPE_CHECKING:
 __all__ = ["NO_WISHES", "Wishes", "check_phrase"]
 
 LONGEST_PHRASE, LONGEST_PREFIX, MOST_PHRASES = 200, 1_000, 1_000
-"""The last is more than a glossary finds in any sentence: one line must not end the work on all others."""
+"""Limits on wishes.
+
+MOST_PHRASES is more than a glossary finds in any sentence: one line must not stop the work on all others.
+"""
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """Wishes for one line.
+    """The wishes for one line.
 
     prefix     the output begins with this text; it may end inside a word, which then goes on
-    must       phrases that the output holds, as whole words, if the bound on its length allows
-    never      phrases that it does not hold as whole words
-    glossary   more of both, by the words of the source
+    must       phrases that the output contains as whole words, if the limit on its length allows
+    never      phrases that it does not contain as whole words
+    glossary   more of both, depending on the words of the source
 
-    What must never appear comes first: a phrase that cannot be without one that must not is left out. Of a line that
-    is translated in parts the first owes the prefix, the longest what must appear, each what the glossary says of its
-    own words; none holds what must never appear.
+    `never` takes precedence: a phrase in `must` that contains a forbidden one is left out. If a line is translated in
+    parts, the first part owes the prefix, the longest part the phrases in `must`, and each part what the glossary says
+    of its own words; none may contain a forbidden phrase.
     """
 
     prefix: str = ""
@@ -38,19 +41,21 @@ class Wishes:
         if not isinstance(self.prefix, str):
             raise OptionError(f"a prefix must be text, got {brief(self.prefix)}")
         if len(check_line(self.prefix)) > LONGEST_PREFIX:
-            raise InputError(f"a prefix has at most {LONGEST_PREFIX:,} characters, got {len(self.prefix):,}")
+            raise InputError(f"a prefix may have at most {LONGEST_PREFIX:,} characters, got {len(self.prefix):,}")
         if self.glossary is not None and not hasattr(self.glossary, "asked_by"):
             raise OptionError(
-                f"a glossary is a Glossary, got {brief(self.glossary)}",
+                f"a glossary must be a Glossary, got {brief(self.glossary)}",
                 hint="read_glossary(path) reads one from a file",
             )
         for name in ("must", "never"):
             phrases = getattr(self, name)
             if isinstance(phrases, str) or not isinstance(phrases, (tuple, list)):
-                raise OptionError(f"{name} takes phrases, got {brief(phrases)}", hint=f"{name}=[{brief(phrases)}]")
+                raise OptionError(
+                    f"{name} takes a list of phrases, got {brief(phrases)}", hint=f"{name}=[{brief(phrases)}]"
+                )
             if len(phrases) > MOST_PHRASES:
                 raise OptionError(
-                    f"a line has at most {MOST_PHRASES} phrases of a kind, got {len(phrases):,} for {name}"
+                    f"a line may have at most {MOST_PHRASES} phrases of each kind, got {len(phrases):,} for {name}"
                 )
             object.__setattr__(self, name, tuple(dict.fromkeys(map(check_phrase, phrases))))
 
@@ -62,11 +67,11 @@ def check_phrase(phrase: str) -> str:
     if not isinstance(phrase, str):
         raise OptionError(f"a phrase must be text, got {brief(phrase)}")
     if not phrase or phrase != phrase.strip():
-        raise InputError(f"a phrase must begin and end with something other than a space, got {brief(phrase)}")
+        raise InputError(f"a phrase must start and end with something other than a space, got {brief(phrase)}")
     if len(phrase) > LONGEST_PHRASE:
-        raise InputError(f"a phrase has at most {LONGEST_PHRASE} characters, got {len(phrase)}: {brief(phrase)}")
+        raise InputError(f"a phrase may have at most {LONGEST_PHRASE} characters, got {len(phrase)}: {brief(phrase)}")
     if "\ufffd" in phrase:
-        raise InputError(f"a phrase must be Unicode, got the sign of what is none, U+FFFD, in {brief(phrase)}")
+        raise InputError(f"a phrase must be valid Unicode, got the replacement character U+FFFD in {brief(phrase)}")
     return check_line(phrase)
 
 

@@ -1,4 +1,4 @@
-"""What a word is, to someone who names one: "cat" is in "a cat." and not in "category"."""
+"""What a word is to someone who names one: "cat" is in "a cat." and not in "category"."""
 
 import unicodedata
 from collections.abc import Callable
@@ -22,12 +22,12 @@ UNSPACED = (
     (0xF900, 0xFAFF),
     (0x20000, 0x3FFFF),
 )
-"""Scripts without spaces between words. There every character may begin or end one."""
+"""Scripts without spaces between words. There, any character may begin or end a word."""
 
 
 @cache
 def of_a_word(character: str) -> bool:
-    """Letters, figures, marks on them, and the underscore, in scripts that put spaces between words."""
+    """True for letters, digits, marks on them, and the underscore, in scripts that put spaces between words."""
     code = ord(character)
     if any(first <= code <= last for first, last in UNSPACED):
         return False
@@ -39,12 +39,15 @@ def of_a_symbol(character: str) -> bool:
 
 
 def word_characters(tokenizer: Tokenizer) -> IsWord:
-    """Where what stands between spaces is one piece, it is one word too."""
+    """The rule for a tokenizer. If it makes one piece of whatever stands between spaces, that is one word, too."""
     return of_a_symbol if isinstance(tokenizer, Symbols) else of_a_word
 
 
 def appears(phrase: str, text: str, is_word: IsWord) -> bool:
-    """Is the phrase in the text as whole words? Only an end of it that is part of a word needs a boundary beside it."""
+    """True if the phrase is in the text as whole words.
+
+    An end of the phrase needs a boundary beside it only if the character at that end is part of a word.
+    """
     start = text.find(phrase)
     while start >= 0:
         end = start + len(phrase)

@@ -1,4 +1,4 @@
-"""`Embedder`: texts to vectors that are near each other where the texts mean about the same.
+"""`Embedder`: texts to vectors that are close to each other if the texts mean about the same.
 
     embedder = Embedder.load("runs/minilm")
     vectors = embedder(["A dog is asleep.", "The dog sleeps."])             (2, width), float32
@@ -33,10 +33,11 @@ __all__ = ["Embedded", "Embedder"]
 
 @dataclass(frozen=True, eq=False)
 class Embedded:
-    """
-    text        that was read
-    vector      of it
-    tokens      that were read, begin and end included; of none, the vector is 0
+    """A text and its vector.
+
+    text        the text that was read
+    vector      its vector
+    tokens      how many were read, begin and end included; if none, the vector is 0
     truncated   there were more
     """
 
@@ -47,7 +48,7 @@ class Embedded:
 
     @property
     def finite(self) -> bool:
-        """Are these numbers? In fp16, some models have some that are too large."""
+        """True if all numbers are finite. In fp16, some models produce numbers that are too large."""
         return bool(np.isfinite(self.vector).all())
 
 
@@ -57,19 +58,22 @@ class Embedder:
     def __init__(
         self, model: TextEncoder, tokenizer: Tokenizer, config: EmbedConfig, folder: Path | None = None
     ) -> None:
-        """`folder` is where it comes from, if it does."""
+        """`folder` is where it was loaded from, if anywhere."""
         self.model, self.tokenizer, self.config, self.folder = model.eval(), tokenizer, config, folder
         self.pool = POOLINGS[config.pooling]
         self.frame = Frame.of(tokenizer, config.max_length)
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto", precision: str = "auto") -> "Embedder":
-        """From a model folder. precision   "fp32", "bf16" or "fp16" ("auto": fp16 on a GPU, fp32 elsewhere)"""
+        """Load a model folder.
+
+        precision   "fp32", "bf16" or "fp16" ("auto": fp16 on a GPU, fp32 elsewhere)
+        """
         model, vocabulary, recipe = load_rounded(load_encoder, folder, device, precision)
         return cls(model, vocabulary.source, recipe.embed, find_model(folder).absolute())
 
     def __call__(self, texts: str | Sequence[str]) -> Float[np.ndarray, "N D"]:
-        """A row for each text; of one text, a row alone."""
+        """A row for each text; for a single text, its vector alone."""
         if isinstance(texts, str):
             return self([texts])[0]
         if not isinstance(texts, Iterable) or isinstance(texts, bytes):
@@ -78,7 +82,7 @@ class Embedder:
         return np.stack(found) if found else np.empty((0, self.model.config.width), np.float32)
 
     def embed(self, texts: Iterable[str]) -> Iterator[Embedded]:
-        """In the order of the texts, some thousands of which are held at a time."""
+        """Yield the vectors in the order of the texts, some thousands of which are held at a time."""
         for block in blocks(texts, CHUNK, CHUNK_CHARACTERS):
             yield from self.embed_block(block)
 

@@ -1,4 +1,4 @@
-"""An encoder against pairs of texts that mean the same."""
+"""Evaluate an encoder on pairs of texts that mean the same."""
 
 import time
 from typing import Any

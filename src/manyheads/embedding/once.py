@@ -1,4 +1,4 @@
-"""Vectors of texts that are asked for several times, computed once."""
+"""Vectors of texts that are needed several times, computed once."""
 
 from collections.abc import Iterable
 
@@ -11,9 +11,11 @@ __all__ = ["EmbeddedOnce"]
 
 
 class EmbeddedOnce:
-    """What an embedder makes of texts. N of those that are asked for · D width
+    """The vectors of texts, looked up by text.
 
     found   by text
+
+    N requested texts · D width
     """
 
     def __init__(self, texts: Iterable[str], embedder: Embedder) -> None:

@@ -1,7 +1,7 @@
-"""How well vectors find what belongs together: of each text, at which rank its partner is among the partners of all.
+"""How well vectors find what belongs together: at which rank each text finds its partner among all partners.
 
-Whatever is as near as the partner is put before it: vectors that are all the same find nothing. What is no wrong answer does not count: other
-partners of the same text, and the text itself.
+Whatever is as near as the partner is ranked before it, so vectors that are all the same find nothing. Candidates that
+are not wrong answers do not count: other partners of the same text, and the text itself.
 
 N pairs · C distinct partners · D width
 """
@@ -23,7 +23,7 @@ BLOCK = 512
 
 
 def partner_ranks(pairs: Sequence[Pair], embed: Embed, others: Iterable[str] = ()) -> Ranks:
-    """Of each pair's partner, counted from 1. `others`: more texts that it is to be found among."""
+    """The rank of each pair's partner, counted from 1. `others`: more texts to find it among."""
     texts = list(dict.fromkeys(text for text, _ in pairs))
     candidates = list(dict.fromkeys([*(partner for _, partner in pairs), *others]))
     vectors, there = unit(embed(texts)), unit(embed(candidates))
@@ -37,17 +37,17 @@ def partner_ranks(pairs: Sequence[Pair], embed: Embed, others: Iterable[str] = (
         for text, row in zip(texts[start : start + BLOCK], cosines, strict=True):
             beside = sorted(right[text] | ({numbers[text]} if text in numbers else set()))
             for n in right[text]:
-                nearer = ~(row < row[n])  # what is no number is not behind
+                nearer = ~(row < row[n])  # NaN counts as nearer
                 found[text, candidates[n]] = 1 + int(nearer.sum() - nearer[beside].sum())
     return [found[pair] for pair in pairs]
 
 
 def retrieval_metrics(ranks: Ranks) -> dict[str, float]:
-    """In percent: the mean of 1 / rank, and how often the partner is the first."""
+    """In percent: the mean of 1 / rank, and how often the partner comes first."""
     first, mean = sum(rank == 1 for rank in ranks), sum(1 / rank for rank in ranks)
     return {"mrr": 100 * mean / len(ranks), "accuracy_at_1": 100 * first / len(ranks)}
 
 
 def unit(vectors: Float[np.ndarray, "texts D"]) -> Float[np.ndarray, "texts D"]:
-    """Of length 1: their products are cosines."""
+    """Vectors of length 1: their products are cosines."""
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

@@ -1,1 +1,1 @@
-"""How good is it: BLEU, chrF, exact match, error rates, perplexity."""
+"""How good a model is: BLEU, chrF, exact match, error rates, perplexity."""

@@ -1,4 +1,4 @@
-"""`manyheads.evaluate` and `manyheads.score`: a model against pairs of lines."""
+"""`manyheads.evaluate` and `manyheads.score`: a model on pairs of lines."""
 
 import time
 from collections.abc import Iterator
@@ -19,10 +19,10 @@ __all__ = ["evaluate", "score"]
 def evaluate(
     model: str | Path | Translator, data: Paths, *, device: str = "auto", precision: str = "fp32", **options: float
 ) -> Scores:
-    """Translate the sources of `data` (files as `train` takes them) and score them against the targets.
+    """Translate the sources of `data` (files as `train` takes them) and score the results against the targets.
 
-    Options are those of `Search`: beam, length_penalty, … A figure is not to depend on the device: unless `precision` says
-    otherwise it is that of full precision. (A Translator has a precision of its own.)
+    Options are those of `Search`: beam, length_penalty, … So that figures do not depend on the device, they are of full
+    precision unless `precision` says otherwise. (A Translator has a precision of its own.)
     """
     translator = translator_of(model, device, precision)
     counts = Counts()

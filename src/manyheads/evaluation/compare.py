@@ -1,10 +1,10 @@
 """`manyheads.compare`: is one model better than another, or was it luck?
 
 Both tests are sacreBLEU's. Paired bootstrap resampling: the test set is drawn anew a thousand times from its own
-sentences; 95 % of the scores lie within ± of a score, and p is how often the difference, brought to a mean of 0, is as large
-as the one that was seen. (It is hardly ever above a half.) Approximate randomisation: in ten thousand trials the outputs of
-two models change places at random, sentence by sentence, and p is how often the two heaps then differ by more than the
-models do.
+sentences; 95 % of the scores lie within ± of a score, and p is how often the difference, shifted to a mean of 0, is as
+large as the one observed. (It is hardly ever above a half.) Approximate randomisation: in ten thousand trials the
+outputs of two models are swapped at random, sentence by sentence, and p is how often the two sets then differ by more
+than the models do.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,12 +32,12 @@ TRIALS = 10_000
 RESAMPLES = 1_000
 SHOWN = 5
 FEWEST = 30
-"""Pairs from which on resampling is to be trusted."""
+"""Pairs from which on resampling can be trusted."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A model's score, the half width of its 95 % interval, and p against the first model, which has none."""
+    """A model's score, half the width of its 95 % interval, and p against the first model, for which p is None."""
 
     score: float
     interval: float
@@ -46,7 +46,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Difference:
-    """A pair whose outputs differ much, and the chrF of each."""
+    """A pair whose outputs differ much, and the chrF of each output."""
 
     source: str
     target: str
@@ -56,9 +56,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """metrics: for each, a figure a model; signatures: how it was computed; differences: the largest first;
-    not_finite: of each model, lines whose output is blank, or lacks a part, because its numbers were not finite;
-    precision: that the models computed in, one after the other if they differ."""
+    """The result of a comparison.
+
+    metrics       for each metric, a figure per model
+    signatures    for each metric, how it was computed
+    differences   the largest first
+    not_finite    for each model, lines whose output is blank, or lacks a part, because its numbers were not finite
+    precision     that the models computed in; if they differ, one per model, in order
+    """
 
     models: list[str]
     metrics: dict[str, list[Figure]]
@@ -84,14 +89,17 @@ def compare(
     precision: str = "fp32",
     **options: float,
 ) -> Comparison:
-    """Translate the sources of `data` with each model and compare all with the first, by paired "bootstrap" resampling or
-    approximate "randomisation". `source` and `target` are what the files call the sides; options are those of `Search`. Like those of `evaluate`, figures
-    are of full precision unless `precision` says otherwise."""
+    """Translate the sources of `data` with each model, and compare all models with the first.
+
+    The test is paired "bootstrap" resampling or approximate "randomisation". `source` and `target` are what the files
+    call the sides; options are those of `Search`. As in `evaluate`, figures are of full precision unless `precision`
+    says otherwise.
+    """
     choose("test", test, TESTS)
     if len(models) < 2:
-        raise OptionError(f"a comparison is of two models or more, got {len(models)}")
+        raise OptionError(f"a comparison needs two models or more, got {len(models)}")
     outputs, kinds, precisions, broken, counts, pairs, reading, named = {}, set(), [], [], Counts(), [], None, False
-    for number, model in enumerate(models, 1):  # one after the other: only one of them is in memory
+    for number, model in enumerate(models, 1):  # one after the other, so that only one is in memory
         translator = translator_of(model, device, precision).naming(source, target)
         if reading is None:
             reading = translator.recipe.data.reading
@@ -99,9 +107,9 @@ def compare(
             pairs, named = read_dev(corpora, counts), any(map(names_sides, files_of(corpora)))
         elif named and sides_of(translator) != (reading.source, reading.target):
             raise OptionError(
-                f"models that are compared call the sides of a file alike, got {reading.source!r}, {reading.target!r} and "
+                f"compared models must use the same names for the sides of a file, got {reading.source!r}, {reading.target!r} and "
                 + ", ".join(map(repr, sides_of(translator))),
-                hint="--source and --target say what they are called in this one",
+                hint="--source and --target give the names used in this file",
             )
         name = f"model {number}" if isinstance(model, Translator) else str(model)
         name = name if name not in outputs else f"{name} ({number})"
@@ -116,7 +124,7 @@ def compare(
 
 
 def sides_of(translator: Translator) -> tuple[str | None, str | None]:
-    """What its recipe calls them."""
+    """What its recipe calls the sides."""
     return translator.recipe.data.source, translator.recipe.data.target
 
 
@@ -128,7 +136,10 @@ def compare_outputs(
     symbols: bool,
     left_out: int = 0,
 ) -> Comparison:
-    """Outputs, by the names of models, against the targets of pairs. With `symbols`, error rates too (see `score_outputs`)."""
+    """Compare outputs, by the names of models, against the targets of pairs.
+
+    With `symbols`, compare error rates, too (see `score_outputs`).
+    """
     targets = [target for _, target in pairs]
     tested = paired_test(test, outputs, {"bleu": BLEU(), "chrf": CHRF()}, [targets])
     if symbols:
@@ -157,10 +168,10 @@ def paired_test(
     metrics: Mapping[str, Metric],
     references: Sequence[Sequence[str]] | None,
 ) -> dict[str, tuple[list[Figure], str]]:
-    """For each metric a figure a model, and the signature."""
+    """For each metric, a figure per model, and the signature."""
     found = {}
     samples = TRIALS if kind == "randomisation" else RESAMPLES
-    for name, metric in metrics.items():  # one at a time: sacreBLEU would call them by names of its own
+    for name, metric in metrics.items():  # one at a time: sacreBLEU has names of its own for them
         test = PairedTest(list(outputs.items()), {name: metric}, references, TESTS[kind], samples, RESAMPLES)
         signatures, results = test()
         ((its_own, signature),) = signatures.items()
@@ -171,13 +182,16 @@ def paired_test(
 def figures(results: Sequence[Any]) -> list[Figure]:
     first, *others = (round(float(one.score), 4) for one in results)
     intervals = [round(float(one.ci), 4) for one in results]
-    # Of equal scores sacreBLEU would say that no chance makes them differ.
+    # For equal scores, sacreBLEU would report that their difference is never due to chance.
     p = [1.0 if score == first else round(one.p_value, 4) for score, one in zip(others, results[1:], strict=True)]
     return list(map(Figure, (first, *others), intervals, (None, *p)))
 
 
 def largest_differences(pairs: Sequence[Pair], outputs: Sequence[list[str]]) -> list[Difference]:
-    """The pairs where chrF, sentence by sentence, is furthest apart; a pair that is there twice is shown once."""
+    """The pairs whose chrF, sentence by sentence, is furthest apart.
+
+    A pair that occurs twice is shown once.
+    """
     chrf = CHRF()
     found = {}
     for (source, target), *texts in zip(pairs, *outputs, strict=True):

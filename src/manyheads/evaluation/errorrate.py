@@ -1,4 +1,4 @@
-"""An error rate in the shape of sacreBLEU's metrics, so that its significance tests can be used for it."""
+"""An error rate with the interface of sacreBLEU's metrics, so that its significance tests can be used for it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ __all__ = ["ErrorRate"]
 
 
 class ErrorRate(Metric):
-    """Percent of what is wrong. `count` gives (wrong, of how many) of an output and its references."""
+    """Percent wrong. `count` returns (how many are wrong, out of how many) for an output and its references."""
 
     def __init__(
         self, name: str, references: Sequence[Sequence[str]], count: Callable[[str, Sequence[str]], tuple[int, int]]
@@ -18,7 +18,7 @@ class ErrorRate(Metric):
         super().__init__()
         self.name, self.count = name, count
         self._ref_cache = [{"references": some} for some in references]
-        self.num_refs = -1  # they vary
+        self.num_refs = -1  # the number varies
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[int]:
         return list(self.count(hypothesis, ref_kwargs["references"]))

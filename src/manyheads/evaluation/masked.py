@@ -1,7 +1,9 @@
-"""How well a model knows words that are hidden from it. Of a text always the same words are, whatever else it is judged with: figures of
-two models with one tokenizer can be compared, and so can those of one model while it learns.
+"""How well a model knows words that are hidden from it.
 
-M places that are asked for · W words
+The words hidden in a text are always the same, whatever else is scored with it. So the figures of two models with one
+tokenizer can be compared, and so can those of one model while it learns.
+
+M places whose pieces are requested · W words
 """
 
 import time
@@ -35,16 +37,17 @@ __all__ = ["MaskedScore", "Prober", "evaluate_masked", "figures"]
 SCORED = 64
 """Texts that are scored together."""
 LONGEST = 16_384
-"""Tokens of a text for models whose positions have no end: attention takes the square of it."""
+"""Tokens of a text for models whose positions are unbounded: the cost of attention grows with the square of it."""
 
 
 @dataclass(frozen=True)
 class MaskedScore:
-    """
-    log_probability   of the pieces that were asked for, natural logarithm
-    tokens            how many these are
-    right             of how many of them the likeliest piece was the right one
-    truncated         the text is longer than the model reads: this is of its beginning
+    """The score of one text.
+
+    log_probability   of the pieces that were requested, natural logarithm
+    tokens            the number of these pieces
+    right             for how many of them the likeliest piece was the right one
+    truncated         the text is longer than the model reads: the score is that of its beginning
     """
 
     log_probability: float
@@ -54,7 +57,7 @@ class MaskedScore:
 
 
 def figures(scores: Sequence[MaskedScore]) -> dict[str, float]:
-    """Loss and perplexity by piece that was asked for; accuracy in percent of them."""
+    """Loss and perplexity per requested piece, and accuracy in percent of these pieces."""
     tokens = max(1, sum(one.tokens for one in scores))
     loss = -sum(one.log_probability for one in scores) / tokens
     accuracy = 100 * sum(one.right for one in scores) / tokens
@@ -80,7 +83,7 @@ class Prober:
         return cls(model, vocabulary.source, recipe.mask, replace(recipe.data.reading, texts=True))
 
     def score(self, texts: Iterable[str]) -> Iterator[MaskedScore]:
-        """In the order of the texts."""
+        """Yield the score of each text, in order."""
         for block in blocks(texts, CHUNK, CHUNK_CHARACTERS):
             yield from self.score_block(block)
 
@@ -111,7 +114,7 @@ class Prober:
         return [(log, int(count), int(good)) for log, count, good in sums.tolist()]
 
     def sample(self, text: str) -> tuple[str, str, str]:
-        """(the text without a word, that word, what the model takes it for)"""
+        """(the text with one word hidden, that word, the model's guess)"""
         ids = np.array(self.tokenizer.encode([text])[0][: self.most], np.int64)
         starts = np.flatnonzero(self.masking.begins[ids] | (np.arange(len(ids)) == 0))
         if not len(ids):
@@ -124,7 +127,7 @@ class Prober:
 
     @torch.inference_mode()
     def fill(self, ids: Int[np.ndarray, " N"], first: int, last: int) -> Int[np.ndarray, " word"]:
-        """The likeliest piece at each place of a word that is hidden as a whole."""
+        """The likeliest piece at each place of a word that is hidden completely."""
         hidden = ids.copy()
         hidden[first:last] = self.masking.mask
         whole = torch.tensor([[*self.masking.begin, *hidden, *self.masking.end]], device=self.device)
@@ -134,7 +137,10 @@ class Prober:
 
 
 def evaluate_masked(prober: Prober, data: Paths) -> dict[str, Any]:
-    """Of files with a text a line: loss, perplexity and accuracy of hidden words, and what was met."""
+    """For files with one text per line: loss, perplexity and accuracy of hidden words.
+
+    The result also counts what was found in the files.
+    """
     counts, began = Counts(), time.monotonic()
     texts = [text for text, _ in read_dev(check_paths(data, "--data", prober.reading), counts)]
     scores = list(prober.score(texts))

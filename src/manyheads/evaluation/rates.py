@@ -1,4 +1,4 @@
-"""Error rates against one or several references, and how surprised a model is.
+"""Error rates against one or several references, and perplexity.
 
 exact match        outputs that equal one of their references
 word error rate    the others: for a pronouncer, words with a mistake in them
@@ -25,7 +25,7 @@ def edits(a: Sequence[Item], b: Sequence[Item]) -> int:
 
 
 def exact_match(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """Percent."""
+    """Percent of outputs that equal one of their references."""
     return 100 * sum(out in refs for out, refs in zip(outputs, references, strict=True)) / len(outputs)
 
 
@@ -61,7 +61,7 @@ class Surprise(Protocol):
 
 
 def mean_loss(scores: Sequence[Surprise]) -> float:
-    """−log P by piece, the ends included."""
+    """−log P per piece, the ends included."""
     return -sum(score.log_probability for score in scores) / sum(score.tokens for score in scores)
 
 

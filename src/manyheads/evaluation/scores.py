@@ -14,11 +14,11 @@ __all__ = ["Scores", "score_outputs"]
 
 @dataclass
 class Scores:
-    """bleu and chrf as sacreBLEU gives them, with signatures; perplexity of the targets by piece; and what the task adds.
+    """BLEU and chrF from sacreBLEU, with signatures; the perplexity of the targets, per piece; and what the task adds.
 
     left_out     pairs that are blank on one side or too long to be a sentence
     not_finite   lines whose output is blank, or lacks a part, because the model's numbers were not finite
-    precision    that the model computed in, if one did
+    precision    that the model computed in, if there was one
     exact        percent of outputs that equal their target
     wer          percent of distinct sources whose output equals none of their targets   (targets made of symbols)
     per          percent of wrong symbols, to the nearest target                         (targets made of symbols)
@@ -59,8 +59,10 @@ class Scores:
 
 
 def score_outputs(pairs: Sequence[tuple[str, str]], outputs: Sequence[str], *, symbols: bool) -> Scores:
-    """Outputs against the targets of their pairs. With `symbols`, a source may be there several times, each with a target
-    that is right; error rates count it once."""
+    """Score outputs against the targets of their pairs.
+
+    With `symbols`, a source may occur several times, each time with a target that is right; error rates count it once.
+    """
     targets = [target for _, target in pairs]
     bleu, chrf = BLEU(), CHRF()
     scores = Scores(

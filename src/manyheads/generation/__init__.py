@@ -1,1 +1,1 @@
-"""Texts that a language model writes."""
+"""Texts written by a language model."""

@@ -1,4 +1,4 @@
-"""A language model against texts."""
+"""Evaluate a language model on texts."""
 
 import time
 from typing import Any
@@ -14,7 +14,7 @@ __all__ = ["evaluate_texts"]
 
 
 def evaluate_texts(writer: Writer, data: Paths) -> dict[str, Any]:
-    """Of files with a text a line: perplexity per piece, bits per byte, and what was met."""
+    """For files with one text per line: perplexity per piece, bits per byte, and what was found in the files."""
     counts, began = Counts(), time.monotonic()
     texts = [text for text, _ in read_dev(check_paths(data, "--data", writer.reading), counts)]
     scores = list(writer.score(texts))

@@ -1,4 +1,4 @@
-"""How surprised a language model is by a text."""
+"""How much a text surprises a language model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,11 +9,12 @@ __all__ = ["TextScore", "bits_per_byte"]
 
 @dataclass(frozen=True)
 class TextScore:
-    """
-    log_probability   of a text and its end, natural logarithm
-    tokens            its end counted
-    bytes             of it in UTF-8, its end counted as one: the newline that it is in a file
-    truncated         it is longer than the model reads: all of this is of its beginning
+    """The score of one text.
+
+    log_probability   of the text and its end, natural logarithm
+    tokens            including its end
+    bytes             in UTF-8, with one for its end: the newline that it is in a file
+    truncated         the text is longer than the model reads: the score is that of its beginning
     """
 
     log_probability: float
@@ -23,5 +24,8 @@ class TextScore:
 
 
 def bits_per_byte(scores: Sequence[TextScore]) -> float:
-    """How many bits a byte takes if the model is used to compress. Unlike perplexity, models with other pieces can be compared by it."""
+    """The bits that a byte takes if the model is used to compress.
+
+    Unlike perplexity, it allows models with different pieces to be compared.
+    """
     return -sum(one.log_probability for one in scores) / log(2) / max(1, sum(one.bytes for one in scores))

@@ -1,4 +1,4 @@
-"""`Writer`: goes on with a text.
+"""`Writer`: continues a text.
 
     writer = Writer.load("runs/gpt2")
     writer("Once upon a time")                              what comes next
@@ -32,19 +32,21 @@ __all__ = ["Token", "Writer"]
 SCORED = 64
 """Texts that are scored together."""
 COLUMNS = 512
-"""Tokens of each whose logits are there at a time."""
+"""Tokens of each text whose logits are held at a time."""
 LONGEST = 16_384
-"""Tokens of a text for models whose positions have no end: attention takes the square of it."""
+"""Tokens of a text for models whose positions are unbounded: the cost of attention grows with the square of it."""
 HALF = "\ufffd"
-"""How bytes read that are no whole letter yet."""
+"""What bytes decode to that are not a complete character yet."""
 
 
 @dataclass(frozen=True)
 class Token:
-    """
-    text              that is new with it; empty while a letter is not whole
-    log_probability   of it, as the model has it
-    reason            why it is the last: "end" (of the text), "tokens" (as many as were asked for), "room" (the model can read no more)
+    """One token that was written.
+
+    text              what it adds; empty while a character is incomplete
+    log_probability   of the token, according to the model
+    reason            why it is the last: "end" (of the text), "tokens" (as many as were requested),
+                      "room" (the model can read no more)
     """
 
     id: int
@@ -64,24 +66,27 @@ class Writer:
         folder: Path | None = None,
         reading: ReadOptions = TEXTS,
     ) -> None:
-        """`folder` is where it comes from, if it does; `reading` how it reads files."""
+        """`folder` is where it was loaded from, if anywhere; `reading` is how it reads files."""
         self.reading = reading
         self.model, self.tokenizer, self.config, self.folder = model.eval(), tokenizer, config, folder
         self.begin, self.end = frame_of(tokenizer)
         foreign = tokenizer.specials if isinstance(tokenizer, ForeignPieces) else None
-        # GPT-2's prompts stand in the middle of a text; a Llama's tokenizer puts its token before them.
+        # GPT-2 reads prompts as the middle of a text; a Llama's tokenizer puts its begin token before them.
         self.bare = isinstance(tokenizer, ForeignPieces) and not tokenizer.around("a")[0]
         self.never = sorted(({PADDING, BEGIN} if foreign is None else foreign) - set(self.end))
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto", precision: str = "auto") -> "Writer":
-        """From a model folder. precision   "fp32", "bf16" or "fp16" ("auto": fp16 on a GPU, fp32 elsewhere)"""
+        """Load a model folder.
+
+        precision   "fp32", "bf16" or "fp16" ("auto": fp16 on a GPU, fp32 elsewhere)
+        """
         model, vocabulary, recipe = load_rounded(load_language_model, folder, device, precision)
         reading = replace(recipe.data.reading, texts=True)
         return cls(model, vocabulary.source, recipe.generate, find_model(folder).absolute(), reading)
 
     def __call__(self, prompt: str, *, seed: int = 1, **options: float) -> str:
-        """What comes after a text. Options are those of [generate]: tokens, temperature, top_k, top_p."""
+        """Return what comes after a text. Options are those of [generate]: tokens, temperature, top_k, top_p."""
         return "".join(self.stream(prompt, seed=seed, **options))
 
     def stream(self, prompt: str, *, seed: int = 1, **options: float) -> Iterator[str]:
@@ -95,7 +100,7 @@ class Writer:
         room = self.longest - len(ids)
         if room < 1:
             raise InputError(
-                f"a prompt must leave room to write in, got one of {len(ids):,} tokens for a model that reads {self.longest:,}"
+                f"a prompt must leave room for new tokens, got {len(ids):,} tokens for a model that reads {self.longest:,}"
             )
         return self.follow(ids, config, min(config.tokens, room), choose_by(config, seed))
 
@@ -122,16 +127,14 @@ class Writer:
                 return
 
     def score(self, texts: Iterable[str]) -> Iterator[TextScore]:
-        """How likely each text is, its end included."""
+        """How likely each text is, including its end."""
         for block in blocks(texts, CHUNK, CHUNK_CHARACTERS):
             yield from self.score_block(block)
 
     def score_block(self, texts: list[str]) -> list[TextScore]:
         begin, end = self.begin[-1:], self.end[:1]
         if not begin or not end:
-            raise InputError(
-                "texts are scored by a model that knows how they begin and end, got one without such tokens"
-            )
+            raise InputError("scoring texts needs a model with tokens for their start and end, got one without them")
         found, pieces = [TextScore(0.0, 0, 0)] * len(texts), self.tokenizer.encode(texts)
         rows = [[*begin, *ids, *end] for ids in pieces]
         for batch in batches_by_length([min(len(row), self.longest + 1) for row in rows], SCORED, 4):
@@ -161,7 +164,7 @@ class Writer:
         return torch.where(inside, chosen, 0).sum(1, dtype=torch.float64).tolist()
 
     def log_probabilities(self, logits: Float[Tensor, "1 W"]) -> Float[Tensor, "1 W"]:
-        """Special tokens but the end are never written."""
+        """Log-probabilities of the next token. Special tokens other than the end are never written."""
         log_p = logits.float().log_softmax(-1)
         log_p[:, self.never] = -torch.inf
         return log_p
@@ -177,18 +180,18 @@ class Writer:
             raise OptionError(f"a prompt must be text, got {brief(prompt)}")
         ids = self.tokenizer.encode([prompt])[0] if prompt else []
         if not ids and not self.begin:
-            raise InputError("a model without a token to begin with needs a prompt, got none")
+            raise InputError("a model without a start token needs a prompt, got none")
         return ids if ids and self.bare else [*self.begin, *ids]
 
     def configured(self, options: dict[str, float]) -> GenerateConfig:
         known = [field.name for field in fields(GenerateConfig)]
         for name in options.keys() - set(known):
-            raise OptionError(f"{name!r} is no option of a writer", hint=did_you_mean(name, known))
+            raise OptionError(f"{name!r} is not an option of a writer", hint=did_you_mean(name, known))
         return replace(self.config, **options)  # type: ignore[arg-type]
 
 
 def choose_by(config: GenerateConfig, seed: int) -> Choose:
-    """The likeliest, or a draw that follows from the seed."""
+    """The likeliest token, or a draw that follows from the seed."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
         raise OptionError(f"seed must be a whole number from 0 to {2**32 - 1:,}, got {brief(seed)}")
     if config.temperature == 0:

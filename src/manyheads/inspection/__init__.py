@@ -1,1 +1,1 @@
-"""Looking into a model: what every head did for one sentence, as numbers, as a page, as a picture."""
+"""Looking into a model: what every head did for one sentence, as numbers, a page or a picture."""

@@ -1,6 +1,6 @@
 """Do two ways to weigh the same pieces put them in the same order? Spearman's rank correlation, row by row.
 
-1: the same order; 0: nothing in common; −1: the opposite. Of signed numbers it is the size that counts.
+1: the same order; 0: nothing in common; −1: the opposite. Signed numbers are ranked by absolute value.
 
 R rows · n pieces
 """
@@ -16,7 +16,7 @@ __all__ = ["agreement", "ranks"]
 def agreement(
     one: Float[np.ndarray, "R n"], other: Float[np.ndarray, "R n"], seen: Bool[np.ndarray, "R n"]
 ) -> float | None:
-    """The mean over the rows that have an order to compare: two pieces at least that are seen, and not all alike."""
+    """The mean over the rows that have an order: at least two visible pieces, not all alike. None if no row has."""
     found = [
         correlation(ranks(np.abs(a[here])), ranks(np.abs(b[here]))) for a, b, here in zip(one, other, seen, strict=True)
     ]
@@ -31,6 +31,6 @@ def correlation(one: Float[np.ndarray, " n"], other: Float[np.ndarray, " n"]) ->
 
 
 def ranks(values: Sequence[float] | Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """From 1, the least, on; those that are alike share the mean of their places."""
+    """Ranks, from 1 for the smallest; ties share the mean of their ranks."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts - 1) / 2)[place]

@@ -1,12 +1,13 @@
-"""`inspect`: one text through a model, with everything that its attentions did.
+"""`inspect`: run one text through a model and keep everything that its attentions did.
 
     found = inspect("de-en", "Ein Hund schläft.")
     found.translation                      what the model wrote
     found.attention["cross"][2]            where the heads of layer 2 looked: (heads, target pieces, source pieces)
     found.save("look.html")                a page to look at; also .svg, .png, .json
 
-An encoder alone has read a text, and has attention["encoder"]; a language model has gone on with it, and has attention["decoder"]. A model that writes all
-tokens at once has `tries`, every iteration of every length that it tried, or the `graph` that it read.
+An encoder-only model reads a text: the result has attention["encoder"]. A language model continues it: the result has
+attention["decoder"]. From a model that writes all tokens at once, the result has `tries`, every iteration of every
+length that was tried, or the `graph` that was read.
 """
 
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from manyheads.inspection.continued import ContinuedText, continue_text
 from manyheads.inspection.inspected import Inspected
 from manyheads.inspection.readtext import ReadText, read_text
 from manyheads.inspection.translated import Inspection, translate_text
-from manyheads.modelfolder import task_of_folder
+from manyheads.modelfolder import CAN, task_of_folder
 
 __all__ = [
     "ContinuedText",
@@ -37,7 +38,7 @@ __all__ = [
 ]
 
 Subject = Translator | Embedder | Writer
-"""Who can be looked at."""
+"""What can be inspected."""
 LOADERS: dict[str, Callable[[str | Path, str, str], Subject]] = {
     "embed": Embedder.load,
     "mask": Embedder.load,
@@ -45,9 +46,9 @@ LOADERS: dict[str, Callable[[str | Path, str, str], Subject]] = {
     "generate": Writer.load,
     "parallel": ParallelTranslator.load,
 }
-"""By the task of a model; all others are asked to translate, and say so if they cannot."""
+"""By task. All other models are loaded as translators, with an error if they cannot translate."""
 READS, WRITES = ("off", "instead"), ("target", "off", "instead", "tokens")
-"""What an encoder alone, and what a language model can be told."""
+"""The options of an encoder-only model, and those of a language model."""
 
 
 @overload
@@ -63,14 +64,15 @@ def inspect(model: str | Path | Subject, text: str = "", target: str | None = No
 
 
 def inspect(model: str | Path | Subject, text: str = "", target: str | None = None, **options: Any) -> Inspected:
-    """Let a model read a text, and translate it or go on with it if it can (or write the target that is given); keep what every head did.
+    """Let a model read a text, translate or continue it if it can (or write a given target), and keep what heads did.
 
-    off       heads that it goes without
-    instead   what these give: "zero", or the "mean" of what they give to this text while all heads are on
-    tokens    of a language model: how many it writes, 12 if nothing is said
-    iteration of a model that writes all at once: whose attention is kept, the last if nothing is said; and how it writes: iterations, lengths, length,
-              stretch, length_penalty
-    …         of a translator: those of `translate_text`, and of a search: prefix, part, ids, replay, report, beam, length_penalty, …
+    off         heads that it goes without
+    instead     what these give: "zero", or the "mean" of what they give to this text with all heads on
+    tokens      for a language model: how many it writes, by default 12
+    iteration   for a model that writes all at once: the one whose attention is kept, by default the last. Such a model
+                also takes iterations, lengths, length, stretch, length_penalty
+    …           for a translator: the options of `translate_text` and of a search: prefix, part, ids, replay, report,
+                beam, length_penalty, …
     """
     subject = model if isinstance(model, Subject) else load_subject(model)
     given = options if target is None else {"target": target, **options}
@@ -86,12 +88,12 @@ def inspect(model: str | Path | Subject, text: str = "", target: str | None = No
 
 
 def load_subject(folder: str | Path, device: str = "auto") -> Subject:
-    """Whoever uses the model in a folder for what it is for. Weights are looked at as they are, in 32 bits."""
+    """Load the model in a folder for its task. Weights are inspected as they are, in 32 bits."""
     return LOADERS.get(task_of_folder(folder), Translator.load)(folder, device, "fp32")
 
 
 def known(names: tuple[str, ...], given: dict[str, Any], task: str) -> dict[str, Any]:
-    """What is given, if all of it means something to a model of this task."""
+    """The given options, if all of them mean something to a model of this task."""
     for name in (name for name in given if name not in names):
-        raise OptionError(f"an inspection of a model that can {task} takes no {name}, got {brief(given[name])}")
+        raise OptionError(f"an inspection of a model that can {CAN[task]} takes no {name}, got {brief(given[name])}")
     return given

@@ -1,8 +1,8 @@
-"""A model that writes all tokens at once, on one text: what it wrote in which place, how often it changed its mind, and where its heads looked.
+"""A model that writes all tokens at once, on one text: what it wrote, what it changed, and where its heads looked.
 
-Rows of the decoder are the places themselves: row t reads place t, a mask where nothing is known yet, and writes place t. No begin stands before
-them, and each sees all others. A model that fills places in several times has several passes; the attention is that of one of them, the last
-unless another is asked for.
+Decoder rows are the places themselves: row t reads place t, a mask if nothing is known yet, and writes place t. There
+is no begin token, and each place sees all others. A model that fills in places several times makes several passes; the
+attention is that of one of them, by default the last.
 
 T places · S source pieces · W words
 """
@@ -39,27 +39,27 @@ from manyheads.text.tokenizer import END, Tokenizer
 __all__ = ["MASK", "WrittenAtOnce", "write_text_at_once"]
 
 MASK = "▢"
-"""What stands for a place about which nothing is known."""
+"""Stands for a place about which nothing is known."""
 REFUSED = {
-    "target": "what it writes is not given to it",
-    "prefix": "nothing stands before anything else",
-    "ids": "what it writes is not given to it",
-    "replay": "it is not watched while it is trained",
-    "report": "reports on heads are of models that write token by token",
+    "target": "it cannot be made to write a given text",
+    "prefix": "it does not write from left to right",
+    "ids": "it cannot be made to write a given text",
+    "replay": "its training keeps no moments",
+    "report": "reports on heads are for models that write token by token",
 }
-"""What an inspection of other translators can be told, and why it means nothing here."""
+"""Options for inspecting other translators, and why each means nothing here."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WrittenAtOnce(Translated):
     """What a model that writes all at once did. The target's pieces are its places, or the vertices of its graph.
 
-    hypothesis    what was taken, as the decoding gave it
-    words         ids that the places say after this pass, or that the vertices like best
-    read          what the decoder of the pass has read: the same places, masked ones as such
-    tries         the lengths that were tried, and every iteration of each; none where a graph was read
-    iteration     the pass that attention, choices and all other views are of, counted from 1
-    graph         that was read; None where places were filled in
+    hypothesis    the chosen one, as decoding returned it
+    words         ids in the places after this pass, or the likeliest id of each vertex
+    read          what the decoder read in this pass: the same places, with masks
+    tries         the lengths that were tried, and every iteration of each; empty for a graph
+    iteration     the pass that attention, choices and all other views show, counted from 1
+    graph         the graph that was read; None if places were filled in
     """
 
     translator: ParallelTranslator
@@ -72,19 +72,19 @@ class WrittenAtOnce(Translated):
 
     @property
     def writes(self) -> str:
-        """ "mask", "end" or "graph" """
+        """The way of writing: "mask", "end" or "graph"."""
         return self.translator.recipe.parallel.writes
 
     @property
     def taken(self) -> Attempt:
-        """The length that was taken, and its iterations."""
+        """The attempt at the length that was chosen."""
         if self.graph is not None:
-            raise OptionError("a graph is read once: it has no iterations", hint="found.graph")
+            raise OptionError("a graph is read once and has no iterations", hint="use found.graph")
         return next(one for one in self.tries if one.taken)
 
     @cached_property
     def log_probability(self) -> float:
-        """Of all that was written, each word when it was written; of a graph, of the path."""
+        """The log-probability of all words, each from the iteration that wrote it; for a graph, of the path."""
         return self.hypothesis.log_probability
 
     @property
@@ -112,18 +112,18 @@ class WrittenAtOnce(Translated):
 
     @property
     def asked(self) -> list[int]:
-        """The places whose words this pass has decided: those that were masked, or the vertices of the path."""
+        """The places whose words this pass decided: the masked ones, or the vertices of the path."""
         if self.graph is not None:
             return self.graph.path
         return [n for n, written in enumerate(self.taken.iterations[self.iteration - 1].written) if written]
 
     @property
     def spelt(self) -> list[str]:
-        """The vertices of a graph spell no text, one after the other."""
+        """The vertices of a graph, joined in order, spell no text."""
         return ["source"] if self.graph is not None else super().spelt
 
     def log_probabilities(self, rows: int) -> list[float]:
-        """Of what this pass has decided: words in masked places, or the path, its links included."""
+        """The log-probability of what this pass decided: words in masked places, or the path with its links."""
         model = cast(ParallelTransformer, self.model)
         source, target = (
             torch.tensor([ids], device=model.words.weight.device).expand(rows, -1) for ids in self.read_ids()
@@ -169,7 +169,7 @@ def write_text_at_once(
     """Let a model translate a text and keep what it did.
 
     part        which part of a long text, counted from 1
-    iteration   whose attention is kept, counted from 1; the last of those that there were, unless it is said
+    iteration   the one whose attention is kept, counted from 1; by default the last
     options     those of its search: iterations, lengths, length, stretch, length_penalty
     """
     for name in (name for name in REFUSED if options.get(name) is not None):
@@ -181,7 +181,7 @@ def write_text_at_once(
     check_wish(translator, how)
     parts, by_mean = translator.read([as_line(check_text(text))])[0], choose("instead", instead, INSTEAD)
     if not 1 <= part <= len(parts):
-        raise OptionError(f"the text is read in {len(parts)} parts, counted from 1, got part {part}")
+        raise OptionError(f"part must be from 1 to {len(parts)} for this text, got {part}")
     source, model = parts[part - 1], translator.model
     means = head_means(model, source, write(translator, source, how, iteration).read) if by_mean and off else None
     with switched_off(model, off, means):
@@ -192,7 +192,7 @@ def write_text_at_once(
 
 
 class Writing(NamedTuple):
-    """What was written, and what the pass that is looked at has read: ids, masks among them."""
+    """What was written, and the ids that the inspected pass read, masks among them."""
 
     hypothesis: Hypothesis
     tries: list[Attempt]
@@ -214,7 +214,7 @@ def write(translator: ParallelTranslator, source: list[int], how: AtOnce, iterat
         rows = torch.tensor([source], device=translator.device)
         found = write_at_once(model, rows, how, translator.longest, watch)[0]
     if not found[0].finite:
-        raise InputError("the model's numbers are not finite for this text: there is nothing to look at")
+        raise InputError("the model's numbers are not finite for this text: there is nothing to inspect")
     graphs = [one for one in seen if isinstance(one, Graph)]
     if graphs:
         check_iteration(iteration, 1)
@@ -231,14 +231,14 @@ def write(translator: ParallelTranslator, source: list[int], how: AtOnce, iterat
 
 
 def check_wish(translator: ParallelTranslator, how: AtOnce) -> None:
-    """Places are made, as many as are wished for; a graph has the vertices that it has."""
+    """Refuse a requested length that is too long to inspect. (The size of a graph does not depend on it.)"""
     most = min(translator.longest, LONGEST)
     if translator.recipe.parallel.writes == "mask" and how.length > most:
-        raise OptionError(f"length must be at most {most:,} where a model is looked at, got {how.length:,}")
+        raise OptionError(f"length must be at most {most:,} in an inspection, got {how.length:,}")
 
 
 def places_in(seen: Filled | Lengths | Graph) -> int:
-    """Of the longest row. Lengths are seen before anything is written in them: what is too long to be looked at costs nothing."""
+    """Places of the longest row. Lengths are seen before anything is written, so refusing a long text costs nothing."""
     return int(seen.tokens.max()) if isinstance(seen, Lengths) else seen.words.shape[1]
 
 
@@ -246,12 +246,12 @@ def check_iteration(iteration: int | None, count: int) -> int:
     if iteration is None:
         return count
     if isinstance(iteration, bool) or not isinstance(iteration, int) or not 1 <= iteration <= count:
-        raise OptionError(f"what was taken was written in {count} iterations, counted from 1, got {brief(iteration)}")
+        raise OptionError(f"iteration must be from 1 to {count} for this text, got {brief(iteration)}")
     return iteration
 
 
 def look(translator: ParallelTranslator, source: list[int], writing: Writing) -> WrittenAtOnce:
-    """One pass over what was read, and everything that is told about it."""
+    """Trace the inspected pass and assemble everything known about it."""
     model, hypothesis = translator.model, writing.hypothesis
     passed = check_finite(trace(model, source, writing.read))
     tokenizers = {"source": translator.vocabulary.source, "target": translator.vocabulary.target}
@@ -282,7 +282,7 @@ def look(translator: ParallelTranslator, source: list[int], writing: Writing) ->
 def choices_of(
     model: ParallelTransformer, tokenizer: Tokenizer, logits: Float[Tensor, "T W"], words: Sequence[int]
 ) -> list[Choice]:
-    """What else each place could have said. It adds to no text before it: all are written at the same time."""
+    """What else each place could have said. `adds` is None: places are written at once, with no text before them."""
     found = read_choices(tokenizer, words_alone(logits, first_word(model)), words)
     return [
         replace(
@@ -296,7 +296,10 @@ def choices_of(
 
 
 def read_places(tokenizer: Tokenizer, ids: Sequence[int]) -> Side:
-    """The text goes up to the first end. What is behind it was written, and is no part of the text: each such place is a word of its own."""
+    """The places as a side. The text ends at the first end token.
+
+    Places after that were written but are not part of the text: each is a word of its own.
+    """
     count = ids.index(END) + 1 if END in ids else len(ids)
     text = read_side(tokenizer, ids[:count])
     rest, at = name_pieces(tokenizer, ids[count:]), len(text.text)
@@ -307,7 +310,7 @@ def read_places(tokenizer: Tokenizer, ids: Sequence[int]) -> Side:
 
 
 def read_vertices(tokenizer: Tokenizer, graph: ReadGraph, ids: Sequence[int], mask: int) -> Side:
-    """Every vertex is a word of its own; those of the path have a place in the text."""
+    """The vertices as a side. Each is a word of its own; those of the path have a place in the text."""
     text = read_side(tokenizer, ids)
     places = dict(zip(graph.path, text.pieces, strict=True))
     pieces, words = [], []
@@ -321,8 +324,10 @@ def read_vertices(tokenizer: Tokenizer, graph: ReadGraph, ids: Sequence[int], ma
 
 
 def masked(side: Side, read: Sequence[int], mask: int, first: int) -> Side:
-    """The same places and words as they were read: a mask with its number where nothing was known, counted from `first`. In a graph that is
-    everywhere."""
+    """The same places and words as they were read, with a numbered mask where nothing was known, counted from `first`.
+
+    In a graph those are all vertices between the first and the last.
+    """
     pieces = [
         replace(piece, text=f"{MASK}{n}", id=mask) if i == mask and not side.words[piece.word].special else piece
         for n, (piece, i) in enumerate(zip(side.pieces, read, strict=True), first)

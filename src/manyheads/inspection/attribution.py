@@ -1,11 +1,12 @@
-"""What each written piece owes to the pieces that were read, by methods that do not ask where heads looked.
+"""What each written piece owes to the pieces that were read, by methods that do not go by where heads looked.
 
     found = attribute(inspection, "integrated-gradients")
     found.source                    (T, S): what row t owes to each source piece
     found.target                    (T, T): … and to each target piece that it has read
-    found.agreement["source"]       how far each head of each layer agrees with it, in rank correlation
+    found.agreement["source"]       how far each head of each layer agrees with it, as a rank correlation
 
-A language model has no source. An encoder alone writes nothing: of it, value-zeroing tells what each row of it owes to the others.
+A language model has no source. An encoder-only model writes nothing: value-zeroing says what each of its rows owes to
+the others.
 
 T rows · S source pieces
 """
@@ -41,17 +42,19 @@ from manyheads.models.transformer import Transformer
 __all__ = ["CHEAP", "METHODS", "Attribution", "attribute", "methods_of"]
 
 CHEAP = ("gradient-x-input", "value-zeroing")
-"""What a page on its own is given without being asked: some tenths of a second."""
+"""The methods that a single-file page includes by default: they take some tenths of a second."""
 DIGITS = 6
 
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """
-    owed        to "source" and "target", as far as there are such: (rows, pieces)
-    signed      more of it may be for or against what was written, in nats; else rows are shares of 1
-    whole       what all vectors change in all, of each row; and how much the sums miss of it at most (integrated gradients)
-    agreement   of the same sides, for each layer: the mean of its heads, then each head
+    """What each row owes to each piece, by one method.
+
+    owed        to "source" and "target", whichever the model has: (rows, pieces)
+    signed      True: values are in nats, for or against what was written; False: each row holds shares of 1
+    whole       the total change of each row due to all vectors; gap: how far the sums miss it at most. Both are None
+                except for integrated gradients
+    agreement   for the same sides and each layer: how far the mean of its heads agrees, then each head
     """
 
     method: str
@@ -85,7 +88,7 @@ def rounded(values: Float[np.ndarray, "T n"]) -> list[list[float]]:
 
 
 Found = tuple[Sides | tuple[Tensor], bool, list[float] | None, float | None]
-"""(numbers, signed?, whole, gap)"""
+"""(values, signed, whole, gap)"""
 
 
 def integrated(pair: Pair) -> Found:
@@ -102,11 +105,11 @@ METHODS: dict[str, Callable[[Pair], Found]] = {
 
 
 def attribute(inspection: Inspected, method: str) -> Attribution:
-    """The heads that the inspection went without stay off."""
+    """Compute an attribution by one method. Heads that were off in the inspection stay off."""
     chosen = choose("attribution", method, METHODS)
     if method not in methods_of(inspection):
         raise OptionError(
-            f"{method} asks what was written, got a model that writes nothing", hint=" or ".join(methods_of(inspection))
+            f"{method} needs a model that writes, got one that only reads", hint=" or ".join(methods_of(inspection))
         )
     with inspection.without():
         sides, signed, whole, gap = (
@@ -144,7 +147,7 @@ def owed_in_encoder(inspection: Inspected) -> Found:
 
 
 def agreements(inspection: Inspected, side: str, values: Float[np.ndarray, "T n"]) -> list[list[float | None]]:
-    """With the attention that looks at that side from the last stack."""
+    """Agreement with the attention of the last stack that looks at this side."""
     kind = "decoder" if side == "target" else "cross" if "cross" in inspection.attention else "encoder"
     ahead = kind != "decoder" or isinstance(inspection.model, ParallelTransformer)
     seen = np.ones(values.shape, bool) if ahead else np.tri(*values.shape, dtype=bool)

@@ -1,28 +1,33 @@
-"""What the inspector page is given: a header that is JSON, and planes that are bytes.
+"""What the inspector page gets: a header as JSON, and planes as bytes.
 
     header["planes"]["cross/2"]           {"type": "f16", "shape": [heads, queries, keys]}: the weights of a layer
-    header["planes"]["cross/2/q"]         what they were made of: q, k and v of each head, and the scores before softmax
-    header["planes"]["search"]            where each continuation that a search has weighed looked, see hypotheses.py
-    header["planes"]["replay/cross/2"]    what heads did while the model was trained, see replay.py
-    header["planes"]["flow/source"]       how each vector goes through the model, by the parts that header["flow"] names (flow.py)
+    header["planes"]["cross/2/q"]         what they are computed from: q, k, v of each head, and scores before softmax
+    header["planes"]["search"]            where the model looked for each continuation of a search, see hypotheses.py
+    header["planes"]["replay/cross/2"]    what heads did during training, see replay.py
+    header["planes"]["flow/source"]       how each vector passes through the model, in the parts that header["flow"]
+                                          names, see flow.py
 
-What a model has not got is left out of the header: an encoder alone has a "source" and no "target" (and neither steps nor a lens: it writes
-nothing), a language model a "target" and no "source", of which the first header["given"] pieces were given to it; and of layers, heads, bounds and
-planes each has those of its own kind of attention. The JSON of `as_json` follows the same rule:
+What a model lacks is left out of the header. An encoder-only model has a "source" but no "target", and neither steps
+nor a lens, since it writes nothing. A language model has a "target" but no "source"; the first header["given"] pieces
+of its target were given to it. Layers, heads, bounds and planes exist for the kinds of attention that the model has.
+The JSON of `as_json` follows the same rule:
 
-    schema, source, target, translation, score, log_probability, forced, steps, attention{encoder, decoder, cross}      an encoder-decoder
-    schema, source, attention{encoder}                                                                                  an encoder alone
-    schema, target, continuation, given, score, log_probability, forced, steps, attention{decoder}                      a language model
-    schema, source, target, translation, score, log_probability, forced, steps, writes, part, parts, read, iteration, tries or graph,
-        attention{encoder, decoder, cross}                                                                              a model that writes all at once
+    encoder-decoder      schema, source, target, translation, score, log_probability, forced, steps,
+                         attention{encoder, decoder, cross}
+    encoder-only model   schema, source, attention{encoder}
+    language model       schema, target, continuation, given, score, log_probability, forced, steps,
+                         attention{decoder}
+    writes all at once   schema, source, target, translation, score, log_probability, forced, steps, writes, part,
+                         parts, read, iteration, tries or graph, attention{encoder, decoder, cross}
 
-Of a model that writes all at once, row t of the decoder reads place t of "read", where masked places are masks, and writes place t of "target": there is
-no begin. "tries" has the lengths that were tried, each with all of its iterations; "iteration" says whose pass the attention is, counted from 1. A model that reads a
-"graph" has that instead: its target's pieces are the vertices.
+In a model that writes all at once, row t of the decoder reads place t of "read", which has masks in masked places, and
+writes place t of "target"; there is no begin token. "tries" has the lengths that were tried, each with all of its
+iterations; "iteration" is the pass that the attention is from, counted from 1. A model that reads a "graph" has that
+instead of "tries": the pieces of its target are the vertices.
 
-Weights are 16-bit floats: those of a row still add up to 1 ± 0.001, where 8 bits could be off by 0.07. What they were made of
-is 32 bits, so that products of it come out as the model's own. What would make the page larger than `most` bytes is left
-out, coarse things last, and the header says what is missing.
+Weights are 16-bit floats: a row still adds up to 1 ± 0.001, where 8 bits could be off by 0.07. What they are computed
+from has 32 bits, so that products of it match the model's own. Whatever would make the page larger than `most` bytes is
+left out; making weights coarse is the last resort. The header says what is missing.
 """
 
 from collections.abc import Iterator
@@ -51,7 +56,7 @@ from manyheads.storage import read_manifest
 __all__ = ["LARGEST", "Bundle", "make_bundle"]
 
 LARGEST = 8 << 20
-"""Bytes of planes that a page may carry."""
+"""Most bytes of planes in a page."""
 OPTIONS = (
     "norm",
     "normaliser",
@@ -65,7 +70,7 @@ OPTIONS = (
     "cross",
     "tie",
 )
-"""What the walk through the model depends on."""
+"""The options that the walk through the model depends on."""
 TYPES = {"float16": "f16", "float32": "f32", "uint8": "u8"}
 
 Planes = dict[str, np.ndarray]
@@ -78,7 +83,10 @@ class Bundle:
 
 
 def make_bundle(inspection: Inspected, most: int = LARGEST, *, inside: bool = True) -> Bundle:
-    """Without what is `inside` the weights, if nobody will look at that."""
+    """The bundle of an inspection.
+
+    Without `inside` it has no queries, keys, values and scores, no walk through the model and no replay.
+    """
     planes, blocks, left_out = fit(inspection, most, inside)
     if isinstance(inspection, Inspection) and inspection.beam:
         planes["search"] = looks_of(inspection)
@@ -86,7 +94,7 @@ def make_bundle(inspection: Inspected, most: int = LARGEST, *, inside: bool = Tr
     if size(planes) + size(walk) <= most:
         planes |= walk
     else:
-        told, left_out = None, [*left_out, "the walk through the model: the page would be too large"]
+        told, left_out = None, [*left_out, "the numbers for the Flow view, to limit the size of the page"]
     more, replayed = of_translation(inspection, most, inside) if isinstance(inspection, Inspection) else ({}, {})
     planes |= replayed
     stored = {
@@ -112,7 +120,7 @@ def make_bundle(inspection: Inspected, most: int = LARGEST, *, inside: bool = Tr
 
 
 def of_translation(inspection: Inspection, most: int, inside: bool) -> tuple[dict[str, Any], Planes]:
-    """What only an encoder-decoder has: parts, a search, a report, and a training that was watched, with its planes."""
+    """What only an encoder-decoder has: parts, a search, a report and a replay; and the planes of the replay."""
     reading, replay = inspection.reading, inspection.replay if inside else None
     told = {
         "part": inspection.part,
@@ -126,7 +134,7 @@ def of_translation(inspection: Inspection, most: int, inside: bool) -> tuple[dic
 
 
 def describe(inspection: Inspected) -> dict[str, Any]:
-    """Which model it is, and what the numbers of a head mean."""
+    """Which model it is, and what is needed to interpret the numbers of a head."""
     folder, model, layers = inspection.folder, inspection.model, inspection.trace.layers
     config = model.config
     *_, last = layers.values()
@@ -152,7 +160,7 @@ def describe(inspection: Inspected) -> dict[str, Any]:
 
 
 def walked(inspection: Inspected) -> tuple[Planes, dict[str, Any]]:
-    """The walk through the model as planes, (parts, tokens, 1 + CELLS), one for each side, and the names of their parts."""
+    """The walk through the model: a plane per side, (parts, tokens, 1 + CELLS), and the names of the parts."""
     with inspection.without():
         found = flow(inspection.model, *inspection.read_ids())
     sides = {side: getattr(found, side) for side in inspection.sides}
@@ -167,7 +175,7 @@ def walked(inspection: Inspected) -> tuple[Planes, dict[str, Any]]:
 
 
 def fit(inspection: Inspected, most: int, with_inside: bool) -> tuple[Planes, dict[str, int], list[str]]:
-    """(planes, the size of blocks where they are coarse, what was left out), as much as there is room for."""
+    """As much as there is room for: (planes, block size of each coarse plane, what was left out)."""
     weights = dict(weight_planes(inspection))
     inside = dict(inside_planes(inspection)) if with_inside else {}
     if size(weights) + size(inside) <= most:
@@ -175,17 +183,17 @@ def fit(inspection: Inspected, most: int, with_inside: bool) -> tuple[Planes, di
     *_, (kind, found) = inspection.trace.layers.items()
     chosen = f"{kind}/{inspection.reading.layer if inspection.reading else len(found) - 1}"
     some = {name: plane for name, plane in inside.items() if name.startswith(f"{chosen}/")}
-    left_out = [f"queries, keys and values of all layers but {chosen.replace('/', ' ')}: the page would be too large"]
+    left_out = [f"queries, keys and values of all layers but {chosen.replace('/', ' ')}, to limit the size of the page"]
     if size(weights) + size(some) <= most:
         return weights | some, {}, left_out
     if size(weights) <= most:
-        return weights, {}, ["queries, keys and values: the page would be too large"]
+        return weights, {}, ["queries, keys and values, to limit the size of the page"]
     others = {name: plane for name, plane in weights.items() if name != chosen}
     room = max(most - weights[chosen].nbytes, most // 2)
     block = next(block for block in range(1, 1 << 20) if coarse_size(others, block) <= room)
     coarse = {name: blocked(plane, block) for name, plane in others.items()}
     left_out = [
-        f"single weights of all layers but {chosen.replace('/', ' ')}: what is drawn is the mean of {block} × {block} of them"
+        f"individual weights of all layers but {chosen.replace('/', ' ')}; each cell shows the mean of {block} × {block} weights"
     ]
     return {chosen: weights[chosen]} | coarse, dict.fromkeys(coarse, block), left_out
 
@@ -221,7 +229,7 @@ def coarse_size(planes: Planes, block: int) -> int:
 
 
 def blocked(plane: Float[np.ndarray, "H T S"], block: int) -> np.ndarray:
-    """The mean of each block of a plane, 0 to 255. Blocks at the rim have fewer weights, and are their mean."""
+    """The mean of each block of a plane, scaled to 0 to 255. Blocks at the edges are means of fewer weights."""
     rows, columns = (np.arange(0, length, block) for length in plane.shape[1:])
     sums = np.add.reduceat(np.add.reduceat(plane.astype("float32"), rows, 1), columns, 2)
     heights, widths = (np.minimum(block, n - at) for n, at in zip(plane.shape[1:], (rows, columns), strict=True))

@@ -16,12 +16,12 @@ __all__ = ["Candidate", "Choice", "read_choices"]
 
 CANDIDATES = 10
 BROKEN = "\ufffd"
-"""What stands for bytes that are no letter."""
+"""Replaces bytes that form no character."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """`adds` is what it would add to the text before it, blank and all; None where that is no whole letter."""
+    """`adds` is what it would add to the text before it, its blank included; None if that is not a whole character."""
 
     text: str
     id: int
@@ -31,7 +31,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Choice:
-    """One step. `rank` counts from 0: the likeliest; `entropy` is in nats."""
+    """One step. `rank` is 0 for the likeliest piece; `entropy` is in nats."""
 
     log_probability: float
     rank: int
@@ -40,7 +40,7 @@ class Choice:
 
 
 def read_choices(tokenizer: Tokenizer, logits: Float[Tensor, "T W"], written: Sequence[int]) -> list[Choice]:
-    """For each step the likeliest pieces, and how the one that was written fared among them."""
+    """For each step, the likeliest pieces, and the rank and probability of the one that was written."""
     log_p = logits.double().log_softmax(-1)
     entropies = (-(log_p.exp() * log_p).nan_to_num(0.0)).sum(-1).tolist()
     best, ids = log_p.topk(min(CANDIDATES, log_p.shape[-1]))
@@ -58,6 +58,6 @@ def read_choices(tokenizer: Tokenizer, logits: Float[Tensor, "T W"], written: Se
 
 
 def added(tokenizer: Tokenizer, written: Sequence[int], piece: int) -> str | None:
-    """What a piece adds to a text that is written already. Bytes that are half a letter, before it or in it, add none."""
+    """What a piece adds to the text already written. None if its bytes, or those before it, break off mid-character."""
     before, after = tokenizer.decode(written), tokenizer.decode([*written, piece])
     return after.removeprefix(before) if after.startswith(before) and BROKEN not in after else None

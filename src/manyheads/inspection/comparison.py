@@ -1,7 +1,8 @@
 """Two inspections side by side: two models, two checkpoints, two sentences, or a model with and without a head.
 
     both = inspect("de-en", text).compare(inspect("de-en", text, off=[Head("cross", 3, 1)]))
-    both.difference["cross"][3]            what its heads look at more in the second (> 0) or less: (heads, target, source)
+    both.difference["cross"][3]            what layer 3's heads look at more (> 0) or less in the second:
+                                           (heads, target, source)
     both.save("both.html")                 a page to look at
 
 H heads · T queries · S keys
@@ -33,19 +34,23 @@ class Comparison:
 
     @cached_property
     def difference(self) -> Mapping[str, list[Float[Tensor, "H T S"]]]:
-        """Of each kind, layer by layer, the weights of the second − those of the first. The page can also do with less in common."""
+        """The weights of the second − those of the first, by kind and layer.
+
+        Both must have the same pieces, layers and heads. (The page can do with less in common.)
+        """
         for side in ("source", "target"):
             pieces = [[piece.text for piece in getattr(one, side).pieces] for one in (self.first, self.second)]
             if pieces[0] != pieces[1]:
                 raise InputError(
-                    f"weights have a difference where both have the same pieces, got another {side}: "
+                    f"weights can be subtracted only if both models have the same pieces, got a different {side}: "
                     f"{getattr(self.first, side).text!r} and {getattr(self.second, side).text!r}",
-                    hint="target= makes a model write what the other wrote" if side == "target" else None,
+                    hint="use target= to make one model write what the other wrote" if side == "target" else None,
                 )
         shapes = [{kind: (len(found), len(found[0])) for kind, found in one.attention.items()} for one in self.sides]
         if shapes[0] != shapes[1]:
             raise InputError(
-                f"weights have a difference where layers and heads are as many, got {shapes[0]} and {shapes[1]}"
+                f"weights can be subtracted only if both models have equally many layers and heads, "
+                f"got {shapes[0]} and {shapes[1]}"
             )
         return {
             kind: [b.to(a) - a for a, b in zip(layers, self.second.attention[kind], strict=True)]
@@ -57,13 +62,13 @@ class Comparison:
         return self.first, self.second
 
     def save(self, path: str | Path) -> Path:
-        """As a page that shows both: .html."""
+        """Save a page that shows both, as .html."""
         from manyheads.inspection.saving import page_of
         from manyheads.inspection.singlefile import single_file
 
         path = Path(path)
         if path.suffix.lower() != ".html":
-            raise OptionError(f"a comparison is saved as .html, got {str(path)!r}")
+            raise OptionError(f"a comparison must be saved as .html, got {str(path)!r}")
         replace_file(path, single_file(page_of(self.first), second_bundle(self.second)))
         return path
 
@@ -75,12 +80,12 @@ class Comparison:
 
 
 def second_bundle(inspection: Inspection) -> Bundle:
-    """Only its weights are compared: what they are made of stays out."""
+    """The bundle of the second inspection. Only weights are compared, so what they are computed from is left out."""
     return make_bundle(inspection, LARGEST // 2, inside=False)
 
 
 def open_model(place: str, device: str) -> Subject:
-    """A run folder, a bundled model, or a checkpoint of a run: runs/mine/checkpoints/step-100."""
+    """Load a run folder, a bundled model, or a checkpoint of a run such as runs/mine/checkpoints/step-100."""
     path = Path(place)
     if path.parent.name != "checkpoints" or not path.is_dir():
         return load_subject(place, device)

@@ -1,6 +1,7 @@
-"""A language model on one text: it reads what it is given, and goes on with it.
+"""A language model on one text: it reads a prompt and continues it.
 
-Row t has read the pieces up to t and says what comes next: of the prompt, how well it would have guessed it; behind it, what it wrote.
+Row t has read the pieces up to t and predicts the next: within the prompt, that shows how well the model would have
+guessed it; after the prompt, it is what the model wrote.
 
 T pieces that are read
 """
@@ -20,14 +21,14 @@ from manyheads.inspection.trace import trace
 __all__ = ["ContinuedText", "continue_text"]
 
 TOKENS = 12
-"""That a model writes behind a prompt, unless it is told how many."""
+"""Tokens that a model writes after a prompt by default."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ContinuedText(Written):
-    """What a language model did: `sides` has a target and no source, `attention` the kind "decoder".
+    """What a language model did: `sides` has a target and no source, `attention` only the kind "decoder".
 
-    given   pieces of the target that it was given: its prompt, and the begin, if there is one
+    given   how many pieces of the target it was given: the prompt, and the begin if there is one
     """
 
     writer: Writer
@@ -35,17 +36,17 @@ class ContinuedText(Written):
 
     @property
     def text(self) -> str:
-        """The prompt, and what was written behind it."""
+        """The prompt and its continuation."""
         return self.target.text
 
     @property
     def continuation(self) -> str:
-        """What was written behind the prompt."""
+        """What was written after the prompt."""
         return self.target.text[self.target.pieces[self.given - 1].end :]
 
     @property
     def score(self) -> float:
-        """log P of the continuation, after its prompt. (`log_probability` is that of all pieces but the first.)"""
+        """log P of the continuation, given its prompt. (`log_probability` is that of all pieces but the first.)"""
         return sum(choice.log_probability for choice in self.choices[self.given - 1 :])
 
     def log_probabilities(self, rows: int) -> list[float]:
@@ -63,8 +64,11 @@ def continue_text(
     instead: str = "zero",
     tokens: int = TOKENS,
 ) -> ContinuedText:
-    """Without a target the model goes on by itself, always with the likeliest token, for so many of them. A target is written behind the text
-    as it is, and the end of texts behind that: an empty text and a target is a text that is only read."""
+    """Let a model continue a text, or write a given target after it.
+
+    Without a target, the model writes up to `tokens` tokens, always the likeliest. A target is appended to the text as
+    it is, followed by the end of texts if there is one. With an empty text, the target is a text that is only read.
+    """
     if target is None:
         check_text(text)
     by_mean, model, prompt = choose("instead", instead, INSTEAD), writer.model, writer.read(text)
@@ -95,11 +99,11 @@ def continue_text(
 
 def found_after(writer: Writer, prompt: str, tokens: int) -> list[int]:
     if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1:
-        raise OptionError(f"a model is looked at while it writes one token or more, got tokens {brief(tokens)}")
+        raise OptionError(f"tokens must be 1 or more, got {brief(tokens)}")
     check_length(len(writer.read(prompt)) + 1, writer.longest)
     return [token.id for token in writer.write(prompt, temperature=0, tokens=tokens)]
 
 
 def forced_after(writer: Writer, target: str) -> list[int]:
-    """The ids of a given target, with the end of texts, if there is one."""
+    """The ids of a given target, with the end of texts if there is one."""
     return [*writer.tokenizer.encode([target])[0], *writer.end[:1]]

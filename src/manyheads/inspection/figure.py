@@ -1,4 +1,4 @@
-"""What all pictures are drawn with: paper, ink, letters, and a figure that becomes SVG or PNG.
+"""What all pictures share: colours, fonts, and a figure that becomes SVG or PNG.
 
 In SVG the words are text, not outlines.
 """
@@ -18,18 +18,18 @@ __all__ = ["INK", "PAPER", "SOFT", "Picture", "drawn", "frame"]
 
 PAPER, INK, SOFT = "#fdfcfa", "#23211e", "#6f6a62"
 FONTS = ["DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans Devanagari", "Arial Unicode MS"]
-"""Letters are taken from the first that is installed and has them; DejaVu comes with matplotlib."""
+"""Each letter comes from the first installed font that has it; DejaVu comes with matplotlib."""
 
 
 class Picture(NamedTuple):
-    """`missing` counts letters that no font here has: in a PNG they are boxes."""
+    """The bytes of a picture. `missing` counts letters that no installed font has: in a PNG they are boxes."""
 
     content: bytes
     missing: int
 
 
 def drawn(form: str, draw: "Callable[[Figure], None]") -> Picture:
-    """What `draw` puts on a figure, as "svg" or "png"."""
+    """Render what `draw` puts on a figure, as "svg" or "png"."""
     mpl = load_matplotlib()
     style = {"svg.fonttype": "none", "svg.hashsalt": "manyheads", "font.family": fonts(), "text.parse_math": False}
     with mpl.rc_context(style), warnings.catch_warnings(record=True) as said:
@@ -44,7 +44,7 @@ def drawn(form: str, draw: "Callable[[Figure], None]") -> Picture:
 
 
 def load_matplotlib() -> Any:
-    """Its figures are used on their own: nothing global is touched, no window opened."""
+    """matplotlib, whose figures are used directly: nothing global is touched, and no window is opened."""
     try:
         import matplotlib as mpl
         import matplotlib.figure

@@ -1,20 +1,21 @@
-"""How a vector goes through the model: what every sublayer of one pass is given, adds, and hands on.
+"""How vectors pass through the model: the input of every sublayer in one pass, what it adds, and the result.
 
     found = flow(model, source, target)
-    found.source["0/attention/x"]          what goes into the attention of encoder layer 0: (S, 1 + CELLS)
+    found.source["0/attention/x"]          the input of the attention of encoder layer 0: (S, 1 + CELLS)
 
-Of each vector its length comes first, then its first CELLS numbers: enough to watch it, small enough for a page. Before the first block:
+Each vector is its length followed by its first CELLS numbers: enough to watch it, small enough for a page. Before the
+first block:
 
-    words     rows of the table of words        scaled    these times √D, in an encoder-decoder
-    segment   of the kind of text (BERT)        position  what is added for the place
-    summed    all of these, where a norm comes behind them                   embedded  what the first block is given
+    words     rows of the embedding table       scaled    these times √D, in an encoder-decoder
+    segment   for the kind of text (BERT)       position  what is added for the position
+    summed    the sum of these, if a norm follows                            embedded  the input of the first block
 
 For each sublayer:
 
-    x         what comes in                     y         what the sublayer makes of it
+    x         its input                         y         its output
     normed    the norm's output: of x (pre-norm), or of x + y (post-norm)
     sum       x + y
-    up, gate, hidden, active                    only of feed-forward: before and after the activation; how many are not 0
+    up, gate, hidden, active                    feed-forward only: before and after the activation; how many are not 0
 
 T tokens · D model width
 """
@@ -50,9 +51,10 @@ Parts = dict[str, Float[np.ndarray, "T {CELLS}+1"]]
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """The parts of what an encoder reads and of what a decoder reads; none where a model has no such stack.
+    """The parts of what the encoder reads and of what the decoder reads; empty if the model has no such stack.
 
-    log_sums   those of each row's logits: a logit is its log-probability plus that. An encoder alone has no logits
+    log_sums   log-sum-exp of each row's logits: a logit is its log-probability plus that. Empty for an encoder-only
+               model, which has no logits
     """
 
     source: Parts
@@ -62,7 +64,7 @@ class Flow:
 
 @torch.no_grad()
 def flow(model: Model, source: Sequence[int], target: Sequence[int]) -> Flow:
-    """One pass, as `trace` makes it: the source with its end, the target with its begin."""
+    """Watch one pass, as `trace` makes it: the source with its end, the target with its begin."""
     seen: dict[str, Parts] = {side: {} for side in SIDES.values()}
     with evaluating(model), ExitStack() as hooks:
         for kind, stack in stacks(model).items():
@@ -72,7 +74,7 @@ def flow(model: Model, source: Sequence[int], target: Sequence[int]) -> Flow:
                 watch_block(block, f"{number}/", parts, hooks)
             if isinstance(stack.norm, nn.Module):
                 watch_last(stack.norm, parts, hooks)
-        output = one_pass(model, source, target, {kind: [] for kind in KINDS})  # lists: by the path that `trace` takes
+        output = one_pass(model, source, target, {kind: [] for kind in KINDS})  # lists: the same path as in `trace`
     sums = [] if isinstance(model, TextEncoder) else output.double().logsumexp(-1).tolist()
     return Flow(**seen, log_sums=sums)
 
@@ -81,7 +83,7 @@ def flow(model: Model, source: Sequence[int], target: Sequence[int]) -> Flow:
 
 
 def watch_embedding(model: Model, kind: str, parts: Parts, hooks: ExitStack) -> None:
-    """From words to what the first block is given."""
+    """Note everything from the words to the input of the first block."""
     match model:
         case Transformer():
             embed = model.embed_source if kind == "encoder" else model.embed_target
@@ -93,7 +95,7 @@ def watch_embedding(model: Model, kind: str, parts: Parts, hooks: ExitStack) -> 
 
 
 def watch_bare(model: LanguageModel, parts: Parts, hooks: ExitStack) -> None:
-    """A language model has no module for it: words are noted where they are read, and the rest where the blocks begin."""
+    """A language model has no embedding module: words are noted at their table, the rest at the input of the blocks."""
     read: list[Tensor] = []
 
     def words(_: Any, __: Any, out: Tensor) -> None:
@@ -112,7 +114,7 @@ def note_scaled(parts: Parts, embed: Any, given: tuple[Tensor, Any], out: Tensor
 
 
 def note_kinds(parts: Parts, embed: Any, given: tuple[Tensor, Layout, Any], out: Tensor) -> None:
-    """Words, the kind of their text, their positions; the sum is normalised, if the model wants it."""
+    """Note the words, the kind of their text, their positions, and the sum if the model normalises it."""
     words, layout, _ = given
     parts.update(words=cells(words))
     if embed.segments is not None:
@@ -126,7 +128,7 @@ def note_kinds(parts: Parts, embed: Any, given: tuple[Tensor, Layout, Any], out:
 
 
 def watch_last(norm: nn.Module, parts: Parts, hooks: ExitStack) -> None:
-    """The norm behind the last block. Where every decoder layer reads its own encoder layer, the last call counts."""
+    """Note the norm after the last block. If each decoder layer reads its own encoder layer, the last call counts."""
 
     def note(_: Any, given: tuple[Tensor], out: Tensor) -> None:
         parts.update({"last/x": cells(given[0]), "last/normed": cells(out)})
@@ -142,7 +144,7 @@ def watch_block(block: EncoderBlock | DecoderBlock, name: str, parts: Parts, hoo
 
 
 def sublayers(block: EncoderBlock | DecoderBlock) -> Iterator[tuple[str, nn.Module, Residual]]:
-    """(its name, the module whose output it gives, what stands around it)."""
+    """Yield (name, the module that produces its output, the residual around it)."""
     yield "attention", block.attention.output, block.around_attention
     if isinstance(block, DecoderBlock):
         yield "cross", block.cross.output, block.around_cross
@@ -165,12 +167,12 @@ def watch_residual(around: Residual, last: nn.Module, name: str, parts: Parts, h
     hooks.callback(last.register_forward_hook(gave).remove)
     hooks.callback(around.norm.register_forward_hook(normed).remove)
     hooks.callback(around.register_forward_pre_hook(passed).remove)
-    whole = around if isinstance(around, PreNorm) else around.norm  # a post-norm is given the sum
+    whole = around if isinstance(around, PreNorm) else around.norm  # the input of a post-norm is the sum
     hooks.callback(whole.register_forward_hook(added).remove)
 
 
 def watch_hidden(feedforward: FeedForward, name: str, parts: Parts, hooks: ExitStack) -> None:
-    """What goes into the activation must be noted before it: some activations work in place."""
+    """Note the input of the activation before it runs, because some activations work in place."""
 
     def rose(_: Any, __: Any, up: Tensor) -> None:
         halves = up.chunk(feedforward.activation.inputs, dim=-1)
@@ -186,7 +188,7 @@ def watch_hidden(feedforward: FeedForward, name: str, parts: Parts, hooks: ExitS
 
 
 def cells(x: Float[Tensor, "1 T D"]) -> np.ndarray:
-    """Lengths and first numbers; where there are fewer, zeros behind them."""
+    """The length and the first CELLS numbers of each vector, padded with zeros if there are fewer."""
     rows = x[0].double()
     first = nn.functional.pad(rows[:, :CELLS], (0, max(0, CELLS - rows.shape[1])))
     return torch.cat((rows.norm(dim=-1, keepdim=True), first), dim=-1).cpu().numpy().astype("float32")

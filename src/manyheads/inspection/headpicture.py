@@ -1,6 +1,6 @@
-"""The picture of a report on heads: what BLEU loses without each, as boards of layers and heads, with its role in it.
+"""The picture of a report on heads: boards of layers by heads, with the BLEU lost without each head and its role.
 
-Blue helps, orange stands in the way. Numbers that chance alone would hardly make (p of 0.05 at most) are bold.
+Blue heads help, orange ones hurt. Numbers that are unlikely to be chance (p of at most 0.05) are bold.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ __all__ = ["draw_report"]
 AGAINST, HELPS = "#b4552d", "#1f5f8b"
 CHANCE = 0.05
 WIDE, HIGH = 1.02, 0.5
-"""Inches of a cell."""
+"""Inches per cell."""
 SHORT = {"begin and end": "ends", "no single role": ""}
 
 
@@ -74,7 +74,7 @@ def caption(report: HeadReport) -> str:
 
 
 def signed_ramp() -> Any:
-    """From what stands in the way over paper, which is 0, to what helps."""
+    """The colours from heads that hurt, over near-paper for 0, to heads that help."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("lost", [AGAINST, "#f3f0ea", HELPS])

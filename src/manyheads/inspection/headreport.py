@@ -1,10 +1,10 @@
-"""`report_heads`: over a test set, what every head of a model looks at, and what is lost without it.
+"""`report_heads`: what every head of a model looks at over a test set, and what is lost without it.
 
     report = report_heads("de-en", pairs)
     report.ranked()[0]                    the head that the model needs most
     report.save("heads.png")              also .svg, .json
 
-Where heads look is told by `looking`, what that makes them by `roles`, what is lost by `losing`.
+`looking` measures where heads look, `roles` derives their roles from that, and `losing` measures what is lost.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,10 +30,10 @@ __all__ = ["HeadFigures", "HeadReport", "report_heads"]
 
 @dataclass(frozen=True)
 class HeadFigures:
-    """One head: where it looks (previous, same, next, ends, aligned, entropy, evenness, distance; without those that it cannot have),
-    and what is lost without it.
+    """One head: where it looks, its role, and what is lost without it.
 
-    read   it aligns as a target piece is read, not as it is written
+    looks   previous, same, next, ends, aligned, entropy, evenness, distance; without those that it cannot have
+    read    True if it aligns better in the step that reads a target piece than in the step that writes it
     """
 
     kind: str
@@ -50,16 +50,17 @@ class HeadFigures:
 
 @dataclass(frozen=True)
 class HeadReport:
-    """
+    """A report on every head of a model.
+
     model             its name
-    pairs, of         so many pairs were used, spread evenly over so many
-    cut               pairs that are too long to be looked at whole: only how they begin
-    pieces            of the targets, ends included
+    pairs, of         `pairs` pairs were used, spread evenly over the `of` given
+    cut               pairs that are too long to be watched in full: only their start was
+    pieces            in the targets, ends included
     log_probability   of the targets, per piece, with all heads; bleu, chrf: of the translations
-    search            how they were found: beam, length_penalty
+    search            how the translations were found: beam, length_penalty
     signatures        how they were scored
-    reading           what tells which pieces belong together, as `--align-head` has it
-    share, spread     what the rule of roles compares with
+    reading           the attention that alignments are read from, as given to `--align-head`
+    share, spread     the thresholds of the rule for roles
     """
 
     model: str
@@ -78,19 +79,22 @@ class HeadReport:
     heads: tuple[HeadFigures, ...]
 
     def ranked(self, by: str = "log_probability") -> list[HeadFigures]:
-        """The head that most is lost without comes first; by "log_probability", "bleu" or "chrf"."""
+        """The heads by what is lost without them, the most first; by "log_probability", "bleu" or "chrf"."""
         return sorted(self.heads, key=lambda head: -getattr(head.lost, by))
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
     def check(self, model: Transformer) -> None:
-        """Is it of a model with these heads?"""
+        """Raise OptionError unless the report has exactly the heads of this model."""
         if {Head(one.kind, one.layer, one.head) for one in self.heads} != set(every_head(model)):
-            raise OptionError(f"a report is shown with the model that it is of, got one of other heads: {self.model!r}")
+            raise OptionError(f"a report must be on the heads of the model it is shown with, got one on {self.model!r}")
 
     def save(self, path: str | Path) -> Path:
-        """As what the name ends in: .svg, .png or .json. A page shows a sentence, too: `inspect(model, text, report=report)`."""
+        """Save in the format that the suffix names: .svg, .png or .json.
+
+        A page also shows a sentence: `inspect(model, text, report=report)`.
+        """
         from manyheads.inspection.saving import save_report
 
         return save_report(self, Path(path))
@@ -108,10 +112,10 @@ def report_heads(
     follow: Callable[[Sequence[Head]], Iterable[Head]] = all_at_once,
     **options: float,
 ) -> HeadReport:
-    """Look at what every head does with pairs of lines, and go without each of them in turn.
+    """Measure what every head does with pairs of lines, and what is lost when each is switched off in turn.
 
-    limit     at most so many pairs, spread evenly over those given
-    follow    is given the heads and gives them back one by one: a progress bar does that
+    limit     the most pairs to use, spread evenly over those given
+    follow    takes the heads and yields them one by one, as a progress bar does
     options   those of a search: beam, length_penalty, …
     """
     translator = single(Translator.of(model, "auto", "fp32"))
@@ -127,12 +131,12 @@ def report_heads(
 
 
 def single(translator: Translator) -> Translator:
-    """Of an ensemble, the first: as where attention is read."""
+    """A translator of the model whose attention is read: of an ensemble, the first."""
     return Translator(translator.single, translator.vocabulary, translator.recipe, translator.folder)
 
 
 def spread_over(pairs: Sequence[Pair], limit: int | None) -> list[Pair]:
-    """The first, and others at equal distances: files are often sorted."""
+    """The first pair and others at equal distances, because files are often sorted."""
     if not pairs:
         raise InputError("a report on heads needs pairs of lines, got none")
     if limit is not None and limit < 1:

@@ -1,4 +1,4 @@
-"""What a search has weighed, for the page: its nodes, and where each of them looked when it was written.
+"""What a search considered, for the page: its nodes, and where the model looked when it wrote each of them.
 
 S source pieces · N nodes · R rows of a batch · T tokens of the longest
 """
@@ -24,11 +24,11 @@ from manyheads.text.tokenizer import BEGIN
 __all__ = ["looks_of", "search_of"]
 
 MOST_TOKENS = 4_096
-"""Tokens that are written once more to see where they looked: a tenth of a second for the bundled model, on one core."""
+"""Tokens decoded again to see where they looked: a tenth of a second for the bundled model, on one core."""
 
 
 def search_of(inspection: Inspection) -> dict[str, Any] | None:
-    """Every node, what became of it, and which attention `looks_of` reads. None where there is no log of a search."""
+    """Every node and what became of it, and which attention `looks_of` reads. None if no search was logged."""
     nodes = inspection.beam
     if not nodes:
         return None
@@ -43,22 +43,23 @@ def search_of(inspection: Inspection) -> dict[str, Any] | None:
 
 
 def reading_of(inspection: Inspection) -> Reading:
-    """The attention that tells best which words belong together; else the mean of the last layer's heads."""
+    """The attention that alignments are read from or, if none is known, the mean of the last layer's heads."""
     return inspection.reading or Reading(len(inspection.trace.cross) - 1, None, 0)
 
 
 @torch.no_grad()
 def looks_of(inspection: Inspection) -> Float[np.ndarray, "1 N S"]:
-    """The weights of the row that wrote each node: all continuations of one beginning share it.
+    """The weights of the row that wrote each node. All continuations of one prefix share a row.
 
-    Finished hypotheses come first, then as many others as there is room for. The rows of what was not written again are 0.
+    Finished hypotheses are run again first, then as many others as MOST_TOKENS allows. Nodes that were not reached
+    get zeros.
     """
     nodes, reading = inspection.beam, reading_of(inspection)
     found = np.zeros((1, len(nodes), len(inspection.source.pieces)), "float16")
     rows = list(chosen_paths(inspection))
     weights = cross_weights(inspection, [[nodes[n].id for n in path[:-1]] for path in rows], reading.layer)
     weights = weights.mean(1) if reading.head is None else weights[:, reading.head]
-    row_of: dict[int | None, tuple[int, int]] = {}  # what follows a node is written by the row that reads it
+    row_of: dict[int | None, tuple[int, int]] = {}  # the row that reads a node writes what follows it
     for n, path in enumerate(rows):
         row_of.update({parent: (n, step) for step, parent in enumerate([None, *path[:-1]])})
     for n, node in enumerate(nodes):
@@ -68,7 +69,7 @@ def looks_of(inspection: Inspection) -> Float[np.ndarray, "1 N S"]:
 
 
 def chosen_paths(inspection: Inspection) -> Iterator[list[int]]:
-    """Paths that cover what was read: those that ended, then those that nothing longer covers."""
+    """Paths to run again: finished ones first, then the longest whose last row is not covered yet."""
     nodes, room, seen = inspection.beam, MOST_TOKENS, set[int | None]()
     order = sorted(range(len(nodes)), key=lambda n: (nodes[n].status != FINISHED, -nodes[n].step))
     for n in order:
@@ -81,7 +82,10 @@ def chosen_paths(inspection: Inspection) -> Iterator[list[int]]:
 
 
 def cross_weights(inspection: Inspection, written: list[list[int]], layer: int) -> Float[Tensor, "R H T S"]:
-    """Where the heads of a layer look while these beginnings are written. (Padding behind them is looked at by none before it.)"""
+    """The cross-attention of one layer while these prefixes are written.
+
+    (The decoder is causal: padding after a prefix changes none of its rows.)
+    """
     model = inspection.translator.single
     device, weights = model.words.weight.device, list[Tensor]()
     source = torch.tensor([[piece.id for piece in inspection.source.pieces]], device=device)

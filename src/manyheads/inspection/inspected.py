@@ -1,12 +1,12 @@
-"""What every inspection has, whatever its model is made of; and what those have whose model writes.
+"""The base classes of inspections: what all have in common, and what a model that writes adds.
 
     Inspected                   a pass over texts, and every head in it
-    ├── ReadText                of an encoder alone: one text, which looks at itself                          readtext.py
-    └── Written                 … of a model that writes: what it wrote, and what it could have written
-        ├── ContinuedText       of a language model: one text, of which it wrote the end                      continued.py
-        └── Translated          … of an encoder-decoder: a source and its translation
-            ├── Inspection      written token by token                                                        translated.py
-            └── WrittenAtOnce   all tokens at once: places, or a graph                                        atonce.py
+    ├── ReadText                by an encoder-only model: one text, which looks at itself         readtext.py
+    └── Written                 by a model that writes: what it wrote and could have written
+        ├── ContinuedText       by a language model: one text, whose end it wrote                 continued.py
+        └── Translated          by an encoder-decoder: a source and its translation
+            ├── Inspection      written token by token                                            translated.py
+            └── WrittenAtOnce   written all at once: places, or a graph                           atonce.py
 
 T queries · S keys · H heads · W words of the target vocabulary
 """
@@ -48,20 +48,21 @@ __all__ = [
 
 SCHEMA = "inspection/1"
 LONGEST = 512
-"""Pieces of a text that an encoder or a language model is looked at with: weights take the square of it, in every head."""
+"""Most pieces of an inspected text, except in token-by-token translation: each head's weights take the square of it."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Inspected:
-    """
-    model        that was looked at, and the folder that it comes from, if it does
-    sides        what an encoder has read ("source"), what a decoder has read and written ("target"): pieces and words
+    """One pass of a model over texts, and every head in it.
+
+    model        the model; folder: where it was loaded from, if it was
+    sides        what an encoder read ("source") and what a decoder read and wrote ("target"), as pieces and words
     tokenizers   of these sides
-    typed        these as they were given; None where the model has found it
+    typed        the texts of these sides as they were given; None if the model wrote it
     trace        the pass
     off          heads that the model went without
     means        what these gave instead of nothing
-    reading      which cross-attention says what belongs together, if there is one and it is known
+    reading      the cross-attention that alignments are read from, if there is one and it is known
     """
 
     model: Model
@@ -76,59 +77,62 @@ class Inspected:
 
     @cached_property
     def attention(self) -> Mapping[str, list[Float[Tensor, "H T S"]]]:
-        """Of each kind that there is (encoder, decoder, cross), layer by layer, the weights of every head."""
+        """The weights of every head, layer by layer, for each kind that the model has (encoder, decoder, cross)."""
         return self.trace.weights()
 
     @property
     def texts(self) -> list[str]:
-        """What a picture is entitled with."""
+        """The texts in the title of a picture."""
         return [side.text for side in self.sides.values()]
 
     def ids(self, side: str) -> list[int]:
         return [piece.id for piece in self.sides[side].pieces] if side in self.sides else []
 
     def read_ids(self) -> tuple[list[int], list[int]]:
-        """What a pass reads: of the target all but its last piece, which is only written."""
+        """The ids that a pass reads: all but the last piece of the target, which is only written."""
         return self.ids("source"), self.ids("target")[:-1]
 
     def looking(self, kind: str, read: bool = False) -> tuple[Side, list[Piece]]:
-        """The side of an attention's queries, and its piece for each row: as it is written, or as it is `read`."""
+        """The side of an attention's queries, and the piece that each row writes or, if `read`, has read."""
         if kind == "encoder":
             return self.sides["source"], self.sides["source"].pieces
         side = self.sides["target"]
         return side, side.pieces[:-1] if read else side.pieces[1:]
 
     def looked_at(self, kind: str) -> tuple[Side, list[Piece]]:
-        """The side of its keys, and the piece of each."""
+        """The side of an attention's keys, and the piece of each."""
         side = self.sides["target" if kind == "decoder" else "source"]
         return side, side.pieces[:-1] if kind == "decoder" else side.pieces
 
     @property
     def spelt(self) -> list[str]:
-        """Sides whose pieces, one after the other, spell a text."""
+        """The sides whose pieces, joined in order, spell a text."""
         return list(self.sides)
 
     def without(self) -> AbstractContextManager[None]:
-        """While this lasts, the model goes without the heads that this inspection went without."""
+        """In this context, the model goes without the heads that this inspection went without."""
         return switched_off(self.model, self.off, self.means)
 
     def off_means(self) -> list[list[float]] | None:
-        """What each head that is off gives instead of nothing."""
+        """What each head that is off gives; None if that is nothing."""
         if self.means is None:
             return None
         layers = attentions(self.model)
         return [self.means[layers[kind][layer]][head].tolist() for kind, layer, head in self.off]
 
     def whole_means(self) -> Means:
-        """What heads give on average to these pieces, while all are on."""
+        """What heads give to these pieces on average, with all heads on."""
         return head_means(self.model, *self.read_ids())
 
     def told(self) -> dict[str, Any]:
-        """What is known beside texts and weights, for JSON."""
+        """What is known besides texts and weights, for JSON."""
         return {}
 
     def as_json(self) -> dict[str, Any]:
-        """All weights as nested lists, [layer][head][query][key]; of kinds and sides, those that there are."""
+        """The inspection for JSON, without kinds and sides that the model lacks.
+
+        Weights are nested lists, [layer][head][query][key].
+        """
         return {
             "schema": SCHEMA,
             **{name: asdict(side) for name, side in self.sides.items()},
@@ -143,17 +147,20 @@ class Inspected:
         return forms_of(self)
 
     def attribute(self, method: str) -> "Attribution":
-        """What each piece owes to what was read: by "value-zeroing" and, of models that write, "leave-one-out", "gradient-x-input" or
-        "integrated-gradients"."""
+        """What each piece owes to what was read.
+
+        The method is "value-zeroing" or, for models that write, also "leave-one-out", "gradient-x-input" or
+        "integrated-gradients".
+        """
         from manyheads.inspection.attribution import attribute
 
         return attribute(self, method)
 
     def save(self, path: str | Path, **how: Any) -> Path:
-        """Write it as what the name ends in: .html, .svg, .png or .json.
+        """Save in the format that the suffix names: .html, .svg, .png or .json.
 
-        Of an SVG or PNG it is said what is drawn: view ("matrix", "map", "lines", "heads", "iterations"), kind, layer, head, pieces. Of a page, which
-        attributions it has: attribution=["leave-one-out", …]; by default those that are computed quickly.
+        For an SVG or PNG, `how` says what to draw: view ("matrix", "map", "lines", "heads", "iterations"), kind, layer,
+        head, pieces. For a page, attribution=["leave-one-out", …] adds to the attributions that are computed quickly.
         """
         from manyheads.inspection.saving import save
 
@@ -162,10 +169,11 @@ class Inspected:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Written(Inspected, ABC):
-    """
-    choices   for each row of the trace, what else could have been written. Where one token follows the other, row t reads target piece t and writes
-              piece t + 1
-    forced    what is written was given; else the model has found it
+    """An inspection of a model that writes.
+
+    choices   for each row of the trace, what else could have been written. In a model that writes token by token, row t
+              reads target piece t and writes piece t + 1
+    forced    True if the target was given, False if the model found it
     """
 
     choices: list[Choice]
@@ -177,20 +185,20 @@ class Written(Inspected, ABC):
 
     @cached_property
     def log_probability(self) -> float:
-        """Of all that the rows write."""
+        """The log-probability of everything that the rows write."""
         return sum(choice.log_probability for choice in self.choices)
 
     def written_ids(self) -> list[int]:
-        """What each row writes."""
+        """The id that each row writes."""
         return self.ids("target")[1:]
 
     def allowed(self, logits: Float[Tensor, "*T W"]) -> Float[Tensor, "*T W"]:
-        """Without what the model is never let write."""
+        """The logits without ids that the model may never write."""
         return logits
 
     @abstractmethod
     def log_probabilities(self, rows: int) -> list[float]:
-        """Of all that is written, once more, in each row of a batch of copies."""
+        """The log-probability of everything written, computed again in each row of a batch of copies."""
 
     def told(self) -> dict[str, Any]:
         return {
@@ -202,8 +210,9 @@ class Written(Inspected, ABC):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Translated(Written):
-    """
-    part, parts   a long text is read in parts; this is one of them
+    """An inspection of an encoder-decoder.
+
+    part, parts   a long text is read in parts: this is part `part` of `parts`, counted from 1
     """
 
     part: int = 1
@@ -218,13 +227,13 @@ class Translated(Written):
         return self.target.text
 
 
-# ── what is asked of all ────────────────────────────────────────────────────────────────────────────────────────────
+# ── checks ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def check_by_itself(translator: "Translator") -> None:
     if translator.judges:
         raise OptionError(
-            "an inspection shows what a model does by itself, got one with a judge", hint="inspect it without"
+            "a model must be inspected without a judge, got one with a judge", hint="inspect the model alone"
         )
 
 
@@ -237,10 +246,10 @@ def check_text(text: Any) -> str:
 def check_length(count: int, most: int) -> None:
     most = min(most, LONGEST)
     if count > most:
-        raise InputError(f"this model is looked at with texts of up to {most:,} pieces, got one of {count:,}")
+        raise InputError(f"this model can be inspected with texts of up to {most:,} pieces, got one of {count:,}")
 
 
 def check_finite(passed: Trace) -> Trace:
     if not passed.output.isfinite().all():
-        raise InputError("the model's numbers are not finite for this text: there is nothing to look at")
+        raise InputError("the model's numbers are not finite for this text: there is nothing to inspect")
     return passed

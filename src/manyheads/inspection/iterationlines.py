@@ -1,6 +1,6 @@
-"""How a model that writes all at once came to what it wrote, in a terminal: a line for each iteration, or the path through a graph.
+"""How a model that writes all at once arrived at its text, in a terminal: its iterations, or the path through a graph.
 
-A column is a place. Where so many do not fit side by side, the rest stands below.
+A row is an iteration, a column a place. Places that do not fit side by side continue below.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,11 +19,11 @@ __all__ = ["draw_at_once"]
 
 LONGEST_WORD = 18
 NUMBER = 3
-"""Columns of the number of an iteration."""
+"""Columns of the terminal for the number of an iteration."""
 CHANGED = "*"
 BESIDE = 3
-"""Words that a vertex could have said instead."""
-LEGEND = f"{MASK} was masked, and written in this iteration; {CHANGED} said something else before"
+"""Other words shown per vertex."""
+LEGEND = f"{MASK} masked before, written in this iteration; {CHANGED} changed"
 
 
 def draw_at_once(console: Console, found: WrittenAtOnce) -> None:
@@ -39,7 +39,7 @@ def draw_at_once(console: Console, found: WrittenAtOnce) -> None:
 
 
 def draw_lengths(console: Console, tries: Sequence[Attempt]) -> None:
-    console.print(Text("lengths that were tried", style="bold"))
+    console.print(Text("lengths tried", style="bold"))
     for one in sorted(tries, key=lambda one: -one.score):
         chance = "" if one.length_log_probability is None else f"P {exp(one.length_log_probability):.3f}  "
         line = f"{'●' if one.taken else ' '} {one.length:>3} places  {chance}score {minus(one.score)}  {label(one.text).replace('␣', ' ')}"
@@ -64,7 +64,7 @@ def draw_iterations(console: Console, attempt: Attempt) -> None:
 
 
 def told(one: Iteration, total: int) -> str:
-    """How many places were written, and the one that the model was least sure of."""
+    """How many places were written, and how sure the model was of the least sure one."""
     least = min(range(total), key=lambda n: one.log_probability[n])
     return f"{sum(one.written):>3} of {total}  least sure {exp(one.log_probability[least]):.2f}"
 
@@ -92,7 +92,7 @@ def cut_legend(attempt: Attempt) -> str:
 
 
 def blocks(room: int, later: int, widths: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Places that fit side by side, from … to: first where there is so much room, then where there is more."""
+    """Yield (start, stop) of the places that fit side by side: the first time into `room`, then into `later`."""
     start, used = 0, 0
     for n, width in enumerate(widths):
         if used + width + 1 > (later if start else room) and n > start:
@@ -127,7 +127,7 @@ def draw_graph(console: Console, found: WrittenAtOnce, graph: ReadGraph) -> None
             no_wrap=True,
             crop=True,
         )
-    console.print(Text("best path of each number of words, by score", style="bold"))
+    console.print(Text("best path of each length, by score", style="bold"))
     best = sorted(graph.lengths, key=lambda one: -one.score)[:8]
     for one in best:
         taken = one.length == len(graph.path)

@@ -1,7 +1,7 @@
-"""How a model that writes all at once came to what it wrote, as a picture: a grid of iterations and places, or a graph and its path.
+"""How a model that writes all at once arrived at its text, as a picture: a grid of iterations and places, or a graph.
 
-A cell is the darker, the surer the model was of its word when it wrote it. Words that were written in an iteration are framed, and bold where
-they say something else than before; those that were kept are faint.
+A cell is darker the surer the model was of its word when it wrote it. Words written in an iteration are framed, and
+bold if they differ from what stood there before; words that were kept are faint.
 """
 
 import textwrap
@@ -27,21 +27,22 @@ __all__ = ["draw_at_once"]
 
 MARK, LINK = "#c8553d", "#1f5f8b"
 ROW, MARGIN = 0.34, 0.25
-"""Inches: of a row, around all."""
+"""Inches: the height of a row, and the margin around the picture."""
 TITLE, SMALL = (0.24, 0.092), (0.17, 0.064)
-"""Inches: a line and a letter of what stands above, large and small."""
+"""Inches: the height of a line and the width of a letter, in the title and in the small lines below it."""
 NUMBERS = 0.9
 """Inches for the names of rows."""
 WIDEST = 13.0
 LETTER, PADDING, NARROWEST, LONGEST_WORD = 0.088, 0.16, 0.36, 16
 DARK = 0.62
-"""From this probability on, the ink is that of paper."""
+"""On shades above this, text has the colour of paper."""
 
 
 def draw_at_once(figure: "Figure", inspection: Inspected, ramp: Any) -> None:
     if not isinstance(inspection, WrittenAtOnce):
         raise OptionError(
-            "iterations are of models that write all tokens at once, got one that does not", hint="--view matrix"
+            "the iterations view needs a model that writes all tokens at once, got one that does not",
+            hint="--view matrix",
         )
     if inspection.graph is None:
         draw_grid(figure, inspection, inspection.taken, ramp)
@@ -50,7 +51,7 @@ def draw_at_once(figure: "Figure", inspection: Inspected, ramp: Any) -> None:
 
 
 def canvas(figure: "Figure", width: float, height: float) -> "Axes":
-    """One unit is an inch, from the left and from the top."""
+    """Axes over the complete figure, in inches from the left and from the top."""
     figure.set_layout_engine("none")
     figure.set_size_inches(width, height)
     axes = figure.add_axes((0, 0, 1, 1))
@@ -69,7 +70,7 @@ def wrapped(text: str, width: float, letter: float) -> list[str]:
 
 
 def headlines(found: WrittenAtOnce, told: str, width: float) -> tuple[list[str], list[str], float]:
-    """What stands above, in lines, and how much room that takes."""
+    """The lines of the title, the small lines below it, and the height that both take."""
     source, target = (visible(text) for text in (found.source.text, found.translation))
     title, small = wrapped(f"{source} → {target}", width, TITLE[1]), wrapped(told, width, SMALL[1])
     return title, small, MARGIN + TITLE[0] * len(title) + SMALL[0] * len(small) + 0.08
@@ -110,8 +111,8 @@ def told_of(found: WrittenAtOnce, attempt: Attempt) -> str:
     others = [f"{one.length} ({minus(one.score)})" for one in found.tries if not one.taken]
     tried = f"; also tried, with their scores: {', '.join(others)}" if others else ""
     return (
-        f"{attempt.length} places, score {minus(attempt.score)}{tried}. The darker, the surer; framed: masked before, and written in this "
-        "iteration; in red what said something else before."
+        f"{attempt.length} places, score {minus(attempt.score)}{tried}. Darker: likelier. Framed: masked before, "
+        "written in this iteration. Red: changed."
     )
 
 
@@ -120,7 +121,7 @@ def width_of(iterations: Sequence[Iteration], place: int) -> float:
 
 
 def blocks(widths: Sequence[float]) -> Iterator[tuple[int, int]]:
-    """Places that stand side by side, from … to."""
+    """Yield (start, stop) of the places that stand side by side."""
     start, used = 0, 0.0
     for n, width in enumerate(widths):
         if used + width > WIDEST - NUMBERS - 2 * MARGIN and n > start:
@@ -151,17 +152,17 @@ def draw_cell(axes: "Axes", one: Iteration, place: int, at: tuple[float, float],
 # ── a graph ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 FAINTEST = 0.05
-"""Links of less are not drawn, but for those of the path."""
+"""Links of lower probability are not drawn, except those of the path."""
 
 
 def draw_graph(figure: "Figure", found: WrittenAtOnce, graph: ReadGraph, ramp: Any) -> None:
-    """Vertices from left to right: those of the path with their words, others as dots with small ones below."""
+    """Vertices from left to right: those of the path with their words, others as dots with small words below."""
     path, last = set(graph.path), len(graph.vertices) - 1
     on_way = path | {0, last}
     widths = [room_of(found, n) if n in on_way else 0.18 for n in range(last + 1)]
     centres = [MARGIN + sum(widths[:n]) + width / 2 for n, width in enumerate(widths)]
     width = max(5.5, centres[-1] + widths[-1] / 2 + MARGIN)
-    centres = [x + (width - centres[-1] - widths[-1] / 2 - MARGIN) / 2 for x in centres]  # in the middle
+    centres = [x + (width - centres[-1] - widths[-1] / 2 - MARGIN) / 2 for x in centres]  # centred
     taken = set(graph.steps)
     arcs = [
         Arc((centres[n], centres[link.to]), exp(link.log_probability), (n, link.to) in taken)
@@ -171,7 +172,7 @@ def draw_graph(figure: "Figure", found: WrittenAtOnce, graph: ReadGraph, ramp: A
     ]
     highest = 0.75 * max(arc.rise for arc in arcs)
     best = next(one for one in graph.lengths if one.length == len(graph.path))
-    told = f"{last + 1} vertices, a path through {len(graph.path)}: log P {minus(best.log_probability)}, score {minus(best.score)}. In red the path."
+    told = f"{last + 1} vertices, a path through {len(graph.path)}: log P {minus(best.log_probability)}, score {minus(best.score)}. The path is red."
     title, small, top = headlines(found, told, width)
     y = top + highest + 0.25
     axes = canvas(figure, width, y + 1.05)
@@ -183,7 +184,7 @@ def draw_graph(figure: "Figure", found: WrittenAtOnce, graph: ReadGraph, ramp: A
 
 
 class Arc(NamedTuple):
-    """A link: where it begins and ends, how likely it is, and whether the path goes along it."""
+    """A link: where it starts and ends, how likely it is, and whether the path takes it."""
 
     ends: tuple[float, float]
     share: float
@@ -235,7 +236,7 @@ def draw_vertex(
 
 
 def said_instead(found: WrittenAtOnce, n: int) -> list[str]:
-    """How sure a vertex is, and what else it could have said."""
+    """How sure a vertex is of its word, and what else it could have said."""
     own, *others = (one for one in found.choices[n].candidates[:4])
     return [
         f"{exp(own.log_probability):.2f}",
@@ -244,6 +245,6 @@ def said_instead(found: WrittenAtOnce, n: int) -> list[str]:
 
 
 def room_of(found: WrittenAtOnce, n: int) -> float:
-    """Of a vertex of the path, for its word and for what stands below."""
+    """The width of a vertex of the path, with room for its word and for the lines below."""
     longest = max(map(len, said_instead(found, n)))
     return max(0.34 + LETTER * len(name_of(found.graph.vertices[n].text)), 0.12 + 0.062 * longest)  # type: ignore[union-attr]

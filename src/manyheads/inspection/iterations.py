@@ -1,12 +1,12 @@
-"""How places were filled in, again and again: what stood in each of them after every iteration, and how sure the model was.
+"""How places were filled in repeatedly: what stood in each after every iteration, and how sure the model was of it.
 
     attempt = found.tries[0]                    one of the lengths that were tried
-    attempt.iterations[2].pieces                what its places said after the third iteration
+    attempt.iterations[2].pieces                what stood in its places after the third iteration
     attempt.read(2)                             what that iteration had read: None where a place was masked
 
-The numbers are those of the decoding itself: `write_at_once` shows them on its way.
+The numbers come from decoding itself: `write_at_once` reports them as it runs.
 
-R rows: one for each length that is tried · T places of the longest
+R rows, one for each length that is tried · T places of the longest
 """
 
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ __all__ = ["Attempt", "Iteration", "read_attempts"]
 
 @dataclass(frozen=True)
 class Iteration:
-    """What stands in every place afterwards.
+    """What stands in every place after an iteration.
 
     pieces, ids       in every place
     log_probability   of each, when it was written
-    written           was the place masked, and written in this iteration? Others were read as they stood, and stay
-    changed           did it say something else before it was masked? In the first iteration nothing did
-    cut               the place of the first end, behind which nothing counts; None where there is none
+    written           whether the place was masked and was written in this iteration; others were read and stay
+    changed           whether something else stood there before it was masked; never in the first iteration
+    cut               the place of the first end, after which nothing counts; None if there is no end
     """
 
     pieces: list[str]
@@ -44,9 +44,9 @@ class Iteration:
 class Attempt:
     """Places for one length, and what was written there.
 
-    length                   places
-    length_log_probability   how likely the model held this length; None where none is predicted, or another was wished for
-    log_probability, score   of what was written; the best score is taken
+    length                   the number of places
+    length_log_probability   how likely this length is to the model; None if it predicts none, or one was requested
+    log_probability, score   of what was written; the attempt with the best score is taken
     """
 
     length: int
@@ -59,11 +59,11 @@ class Attempt:
 
     @property
     def cut(self) -> int | None:
-        """The place of the first end, which it and all behind it is cut off at; None where there is none."""
+        """The place of the first end: that place and all after it are cut off. None if there is no end."""
         return self.iterations[-1].cut
 
     def read(self, iteration: int) -> list[int | None]:
-        """The ids that an iteration has read, counted from 0; None where a place was masked."""
+        """The ids that an iteration, counted from 0, has read; None where a place was masked."""
         now = self.iterations[iteration]
         before = self.iterations[iteration - 1].ids if iteration else now.ids
         return [None if written else i for i, written in zip(before, now.written, strict=True)]
@@ -72,7 +72,10 @@ class Attempt:
 def read_attempts(
     tokenizer: Tokenizer, tried: Lengths | None, steps: Sequence[Filled], found: Sequence[Hypothesis], wished: bool
 ) -> list[Attempt]:
-    """Of one sentence, the likeliest length first. `tried` is None where no length is predicted: then there is one row, up to an end."""
+    """The attempts of one sentence, the likeliest length first.
+
+    `tried` is None if no length is predicted: then there is one row, written up to an end.
+    """
     first = steps[0]
     lengths = first.written.sum(-1).tolist()
     if tried is None:
@@ -82,7 +85,7 @@ def read_attempts(
         hypotheses = {len(one.ids): one for one in found}
     attempts = []
     for row, (length, chance) in enumerate(zip(lengths, likely, strict=True)):
-        if chance == float("-inf"):  # a row that fills the batch: there are fewer possible lengths than were asked for
+        if chance == float("-inf"):  # a filler row: fewer lengths are possible than were requested
             continue
         one = hypotheses[length]
         iterations = list(read_iterations(tokenizer, steps, row, length))
@@ -101,7 +104,7 @@ def read_attempts(
 
 
 def read_iterations(tokenizer: Tokenizer, steps: Sequence[Filled], row: int, length: int) -> list[Iteration]:
-    """Those in which something was written: a short row is done before a long one."""
+    """The iterations in which something was written: a short row is done before a long one."""
     found: list[Iteration] = []
     for step in steps:
         ids, log_p, written = (

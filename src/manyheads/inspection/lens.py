@@ -1,7 +1,7 @@
-"""What a model would write if it stopped after each layer: the last norm and the table of words, put behind every one.
+"""What a model would write if it stopped after each layer: the last norm and the output table, applied to every one.
 
-Behind the last layer that is the model itself. What a layer in the middle has made was never meant to be read like this: it
-shows how near the stream already is to a word, not what the model "thinks".
+After the last layer, that is the model itself. The output of a middle layer was never meant to be read like this: it
+shows how near the residual stream already is to a word, not what the model "thinks".
 
 T steps · D model width · W words
 """
@@ -26,9 +26,9 @@ Writing = Transformer | LanguageModel
 
 
 def read_layers(inspection: Written) -> dict[str, Any]:
-    """layers[n][t]: the likeliest pieces after layer n at step t, and how the one that was written fares. For JSON.
+    """layers[n][t]: the likeliest pieces after layer n at step t, and the rank of the one that was written. For JSON.
 
-    `norm` tells whether a norm was applied before the table. (After a post-norm block none is: it ends on its own.)
+    `norm` is true if a norm was applied before the table. (A post-norm block ends on its own norm and gets no other.)
     """
     model, tokenizer = cast(Writing, inspection.model), inspection.tokenizers["target"]
     written = inspection.written_ids()

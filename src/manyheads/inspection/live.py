@@ -1,7 +1,7 @@
-"""The questions that the page asks about a model, answered one at a time. The last few answers are kept for what comes next.
+"""Answers the page's questions about a model, one at a time, and keeps the last few answers.
 
-An answer has a number. Its planes are fetched by that number when they are looked at, and a later question may be held
-against it: how likely is that output without these heads?
+An answer has a number. The page fetches its planes by that number when they are shown, and a later question can be
+compared with it: how likely is that output without these heads?
 """
 
 from collections import OrderedDict
@@ -28,13 +28,13 @@ __all__ = ["BusyError", "GoneError", "Live", "tells_of"]
 KEPT = 8
 WAITING = 16
 UNSAID = {"prefix": "", "beam": 0, "iterations": 0, "iteration": 0, "length": ""}
-"""What a page sends where nobody has chosen anything. (An empty target is one that is only an end.)"""
+"""What a page sends for an option that is not set. (An empty target counts as set: it is only an end.)"""
 LARGEST = 64 << 20
-"""Bytes of planes of one answer: they are only fetched when they are looked at."""
+"""Most bytes of planes of one answer. Planes are only fetched when they are shown."""
 
 
 class BusyError(ManyheadsError):
-    """Too many questions wait already."""
+    """Too many questions are waiting already."""
 
 
 class GoneError(ManyheadsError):
@@ -57,9 +57,10 @@ class Live:
     def inspect(
         self, text: str, off: Collection[Head] = (), against: int | None = None, **question: Any
     ) -> dict[str, Any]:
-        """The header of an answer, with its number; and how another one's output fares when these heads are off.
+        """Ask the model, and return the header of the answer, with its number.
 
-        A question says how to write: a length as people say it, else what `inspect` takes. What this model cannot be told is refused there.
+        against    the number of an earlier answer, whose output is also scored with these heads off
+        question   options of `inspect`, which refuses those that mean nothing to this model; `length` as users write it
         """
         other = None if against is None else self.answer(against).inspection
         with self.alone():
@@ -68,7 +69,7 @@ class Live:
             return self.add(found, text, held)
 
     def add(self, found: Translated, text: str, held: dict[str, Any] | None = None) -> dict[str, Any]:
-        """An answer that is there already gets a number."""
+        """Number and keep an inspection that is already made, and return its header."""
         number, answer = next(self.numbers), Answer(found, make_bundle(found, LARGEST))
         self.keep(number, answer)
         return answer.bundle.header | {"number": number, "live": True, "text": text, "against": held}
@@ -80,7 +81,7 @@ class Live:
         return planes[name].tobytes()
 
     def importance(self, number: int, instead: str = "zero") -> list[dict[str, Any]]:
-        """Every head, and what it does for this output; the most important first."""
+        """Every head and what it does for this output, the most important first."""
         answer = self.answer(number)
         with self.alone():
             return ranked(answer.inspection, instead)
@@ -98,10 +99,10 @@ class Live:
                 self.answers.popitem(last=False)
 
     def answer(self, number: int) -> Answer:
-        """One that is asked for stays longest: other questions may be held against it again and again."""
+        """A kept answer, moved to the end of the queue: questions may be compared with it again and again."""
         with self.shelf:
             if number not in self.answers:
-                raise GoneError(f"answer {number} is not kept any longer: ask again")
+                raise GoneError(f"answer {number} is no longer kept: ask again")
             self.answers.move_to_end(number)
             return self.answers[number]
 
@@ -110,14 +111,14 @@ class Live:
 
 
 def options_of(question: Mapping[str, Any]) -> dict[str, Any]:
-    """What was said of how to write."""
+    """The options that a question sets."""
     said = {name: value for name, value in question.items() if value is not None and value != UNSAID.get(name)}
     length = length_options(said.pop("length", None))
     return said | length
 
 
 def tells_of(translator: Translator) -> tuple[str, ...]:
-    """What this model can be told about how it writes, by a page that asks it."""
+    """The options of how to write that a page offers for this model."""
     if not isinstance(translator, ParallelTranslator):
         return ("beam",)
     return tuple(
@@ -126,14 +127,16 @@ def tells_of(translator: Translator) -> tuple[str, ...]:
 
 
 def held_against(found: Translated, other: Translated) -> dict[str, Any]:
-    """How likely another output is for the model that this one comes from, and what that changes. Where places are filled in several times, an output is
-    what the iteration that is looked at wrote."""
+    """How likely the other output is with the heads of `found` off, and how much that differs from before.
+
+    If places are filled in several times, an output is what the inspected iteration wrote.
+    """
     now, before = (log_probability(other, one.off, one.means) for one in (found, other))
     return {"log_probability": now, "change": now - before}
 
 
 class Alone:
-    """A turn with the model. Who would have to wait behind too many is told so at once."""
+    """A turn with the model. A question that finds too many waiting raises BusyError at once."""
 
     def __init__(self, live: Live) -> None:
         self.live = live

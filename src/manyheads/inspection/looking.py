@@ -1,18 +1,20 @@
-"""Where every head of a model looks, on average over many pairs: the model is made to write each pair's target.
+"""Where every head of a model looks, on average over many pairs, while the model is made to write each pair's target.
 
     found = look_over(model, sources, targets, reading, most)
     found[Head("encoder", 4, 0)]["previous"]     the mean weight on the token before the query itself
 
-Each is a mean over all queries of all pairs that have a choice: who may look at one key alone tells nothing about its head.
+Each is a mean over all queries of all pairs that have a choice: a query that may look at only one key says nothing
+about its head.
 
     previous, same, next    over the queries that have such a token and may look at it; not for cross-attention
     ends                    weight on begin and end
-    aligned, aligned_read   weight on the source piece that a target piece belongs to, when it is written and when it is read.
-                            Which it belongs to is what the model's best alignment says (`reading`). Cross-attention only
-    entropy                 in nats; evenness: as a share of the entropy of an even look at all keys that may be seen
-    distance                in tokens; across, from where an even pace would be
+    aligned, aligned_read   weight on the source piece that a target piece is aligned with, in the step that writes it
+                            and in the step that reads it. The alignment is the model's best (`reading`).
+                            Cross-attention only
+    entropy                 in nats; evenness: as a share of the entropy of uniform attention to all visible keys
+    distance                in tokens; for cross-attention, from where an even pace would be
 
-A number that no query has is not there.
+A number that no query has is left out.
 
 B pairs · H heads · T queries · S keys · N queries that have a number
 """
@@ -41,13 +43,13 @@ __all__ = ["ALIGNED", "Looks", "look_over"]
 
 Looks = dict[str, float]
 ALIGNED = ("aligned", "aligned_read")
-"""The weights of the step that writes a piece, and of the one that reads it."""
+"""Weights of the step that writes a piece, and of the step that reads it."""
 
 
 def look_over(
     model: Transformer, sources: Sequence[list[int]], targets: Sequence[list[int]], reading: Reading, most: int
 ) -> dict[Head, Looks]:
-    """The means of every head. Sources have an end, targets neither begin nor end. Of a side, `most` tokens are looked at."""
+    """The means of every head. Sources have an end, targets no begin and no end. Each side is cut to `most` tokens."""
     cut = [(source[:most], [BEGIN, *target][:most]) for source, target in zip(sources, targets, strict=True)]
     sums: dict[tuple[str, int, str], np.ndarray] = {}
     counts: defaultdict[tuple[str, int, str], int] = defaultdict(int)
@@ -69,7 +71,7 @@ Weights = dict[str, list[Float[np.ndarray, "H T S"]]]
 
 @torch.no_grad()
 def watched(model: Transformer, pairs: Sequence[Pair], batch: int = 64) -> Iterator[tuple[Pair, Weights]]:
-    """Each pair with the weights of every layer, without padding; in any order."""
+    """Yield each pair with the weights of every layer, without padding; in any order."""
     device = model.words.weight.device
     with evaluating(model):
         for numbers in batches_by_length([max(map(len, pair)) for pair in pairs], batch, 4):
@@ -93,7 +95,7 @@ def watched(model: Transformer, pairs: Sequence[Pair], batch: int = 64) -> Itera
 def numbers_of(
     model: Transformer, source: list[int], target: list[int], weights: Weights, reading: Reading
 ) -> Iterator[tuple[tuple[str, int, str], Float[np.ndarray, "H N"]]]:
-    """((kind, layer, number), its values) of one pair."""
+    """Yield ((kind, layer, name of a number), its values) for one pair."""
     for kind, layers in weights.items():
         ends = np.array([token in NAMES for token in (target if kind == "decoder" else source)])
         for layer, attention in enumerate(attentions(model)[kind]):
@@ -107,7 +109,7 @@ def numbers_of(
 
 @lru_cache(maxsize=256)
 def seen_by(window: Window, queries: int, keys: int) -> Bool[np.ndarray, "T S"]:
-    """Which keys a query may look at."""
+    """Which keys each query may look at."""
     mask = within(None, window, queries, keys, torch.device("cpu"))
     return np.ones((queries, keys), bool) if mask is None else mask.numpy().reshape(queries, keys)
 
@@ -129,7 +131,7 @@ def chosen_rows(
 def aligned(
     layers: Sequence[Float[np.ndarray, "H T+1 S"]], reading: Reading
 ) -> Iterator[tuple[int, str, Float[np.ndarray, "H T"]]]:
-    """Of each layer, the weights on the source piece that each target piece belongs to. The end of the source is no such piece."""
+    """Yield for each layer the weights on the source piece that each target piece is aligned with, never the end."""
     partners = read_weights([torch.from_numpy(layer[..., :-1]) for layer in layers], reading).argmax(1).numpy()
     places = np.arange(len(partners))
     for layer, weights in enumerate(layers):

@@ -1,9 +1,9 @@
-"""What is lost without a head: the model with all of them, minus the model without that one. Above 0, the head helps.
+"""What is lost without a head: the score with all heads minus the score without that one. Above 0, the head helps.
 
-log_probability   of the pairs' targets, in nats per piece (their ends are pieces, too); error is its standard error
-bleu, chrf        of the translations, by the same search for all
-bleu_p, chrf_p    of paired bootstrap resampling: how often chance alone would make as large a difference. Of few pairs it
-                  would say too much: it is None
+log_probability   of the pairs' targets, in nats per piece (ends count as pieces); error is its standard error
+bleu, chrf        of the translations, all found by the same search
+bleu_p, chrf_p    of paired bootstrap resampling: how often chance alone would make as large a difference. None for few
+                  pairs, from which it would claim too much
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ class Losses:
 
 @dataclass(frozen=True)
 class Without:
-    """What a model does without some heads, pair by pair: log P of the targets, their pieces, and its translations."""
+    """What a model does without some heads, pair by pair: log P of targets, their piece counts, and translations."""
 
     log_probabilities: list[float]
     pieces: list[int]
@@ -64,7 +64,7 @@ def without(translator: Translator, pairs: Sequence[Pair], search: Search, off: 
 
 
 def log_probability_lost(whole: Without, gone: Without) -> tuple[float, float | None]:
-    """Per piece, and its standard error: that of a ratio of two sums over pairs. One pair alone has none."""
+    """The loss per piece and its standard error, as a ratio of two sums over pairs. A single pair has no error."""
     lost, pieces = np.subtract(whole.log_probabilities, gone.log_probabilities), np.array(whole.pieces)
     mean, count = lost.sum() / pieces.sum(), len(pieces)
     if count == 1:
@@ -88,5 +88,5 @@ def losses(pairs: Sequence[Pair], whole: Without, gone: Mapping[Head, Without]) 
 
 
 def less(whole: Figure, one: Figure, told: bool) -> tuple[float, float | None]:
-    """By how much a score is less, and p, if that can be told."""
+    """How much lower a score is, and its p if there are enough pairs for one."""
     return round(whole.score - one.score, 4), one.p if told else None

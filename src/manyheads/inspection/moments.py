@@ -1,9 +1,10 @@
 """Moments of a training: what every head did with one pair at a step, in one small file each.
 
-    replay/step-500.safetensors        weights as 16-bit floats, by kind and layer; how likely each piece of the reference was,
-                                       and which piece was likeliest in its place; and, as JSON, the pair, the step and the scores
+    replay/step-500.safetensors        weights as 16-bit floats, by kind and layer; how likely each piece of the
+                                       reference was, and which piece was likeliest in its place; and, as JSON, the
+                                       pair, the step and the scores
 
-The pair is always the same and the model is made to write its reference: so a row means the same at every step.
+The pair is always the same and the model is made to write its reference, so a row means the same at every step.
 
 H heads · T target pieces · S source pieces
 """
@@ -41,7 +42,7 @@ __all__ = [
 
 SCHEMA = "moment/1"
 LARGEST = 64 << 20
-"""Bytes of a file that is read at all."""
+"""Larger files, in bytes, are not read."""
 NAME = re.compile(r"step-(\d{1,15})\.safetensors")
 LAYER = re.compile(rf"({'|'.join(KINDS)})/(\d{{1,4}})")
 
@@ -55,10 +56,11 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Moment:
-    """
+    """What the heads did with the pair at one step.
+
     weights           of each kind, layer by layer
-    log_probability   of each piece of the reference, after those before it
-    best              the likeliest piece in its place, and best_log_probability how likely that was
+    log_probability   of each piece of the reference, given those before it
+    best              the likeliest piece in its place; best_log_probability: how likely that was
     metrics           scores on held-out data at that step, as far as they are known
     """
 
@@ -72,12 +74,12 @@ class Moment:
 
     @property
     def shape(self) -> dict[str, tuple[int, ...]]:
-        """Layers, heads, queries and keys of each kind: those of one training are alike."""
+        """Layers, heads, queries and keys of each kind: the same for all moments of one training."""
         return {kind: (len(layers), *layers[0].shape) for kind, layers in self.weights.items()}
 
 
 def see(model: Transformer, pair: Pair, step: int, metrics: Mapping[str, float]) -> Moment | None:
-    """One pass over the pair. None where the model's numbers are not finite: there is nothing to look at."""
+    """The moment of one pass over the pair. None if the model's numbers are not finite: there is nothing to look at."""
     found = trace(model, pair.source, pair.target[:-1])
     if not found.logits.isfinite().all():
         return None
@@ -97,7 +99,7 @@ def name_of_moment(step: int) -> str:
 
 
 def steps_in(folder: Path) -> list[int]:
-    """The steps that a folder has a moment of, in order."""
+    """The steps of which a folder has a moment, in order."""
     if not folder.is_dir():
         return []
     return sorted(int(found[1]) for path in folder.iterdir() if (found := NAME.fullmatch(path.name)))
@@ -115,7 +117,7 @@ def dump_moment(moment: Moment) -> bytes:
 
 
 def load_moment(content: bytes, where: str) -> Moment:
-    """It may come from anywhere: whatever does not fit together is refused."""
+    """Read a moment. It may come from anywhere: whatever does not fit together is refused."""
     try:
         told, arrays = told_in(content), load_arrays(content)
         moment = Moment(
@@ -129,12 +131,12 @@ def load_moment(content: bytes, where: str) -> Moment:
         )
         check_shapes(moment)
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
-        raise InputError(f"{where} is no moment of a training: {error}") from None
+        raise InputError(f"{where} is not a recorded moment of training: {error}") from None
     return moment
 
 
 def told_in(content: bytes) -> dict[str, Any]:
-    """The JSON in the head of the file, which is a JSON object behind its length itself."""
+    """The JSON in the file's header, which is itself a JSON object preceded by its length."""
     head = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     told = json.loads(head["__metadata__"]["moment"])
     if told["schema"] != SCHEMA:
@@ -154,12 +156,12 @@ def check_shapes(moment: Moment) -> None:
         if not layers or any(layer.shape != (len(layers[0]), *sizes[kind]) for layer in layers):
             raise ValueError(f"the weights of its {kind} attention do not fit its pair")
     if any(one.shape != (written,) for one in (moment.log_probability, moment.best, moment.best_log_probability)):
-        raise ValueError("it has not as many probabilities as pieces")
+        raise ValueError("it must have one probability per piece")
 
 
 def whole(value: Any) -> int:
     if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} is no whole number from 0 on")
+        raise ValueError(f"{value!r} is not a whole number of at least 0")
     return value
 
 
@@ -170,8 +172,10 @@ def finite(array: np.ndarray) -> np.ndarray:
 
 
 def read_moments(folder: Path, steps: Sequence[int]) -> tuple[list[Moment], int]:
-    """The moments of these steps that belong together, and how many do not: damaged ones, and those of another pair than the last
-    (a run may have gone on with other data)."""
+    """The moments of these steps that belong together, and how many do not.
+
+    Those left out are damaged or of another pair than the last, since a run may have resumed with other data.
+    """
     found: list[Moment] = []
     for step in sorted(steps):
         path = folder / name_of_moment(step)
@@ -186,10 +190,10 @@ def read_moments(folder: Path, steps: Sequence[int]) -> tuple[list[Moment], int]
 
 
 def thinned(steps: Sequence[int], most: int) -> list[int]:
-    """At most so many of them, the first and the last among them.
+    """At most `most` of the steps, the first and the last among them.
 
-    Each time the one goes whose neighbours are nearest to each other, by the root of their steps: so they stay evenly spread, and
-    closer at the beginning, where heads form.
+    The step whose neighbours are nearest to each other, by their square roots, is removed until few enough are left.
+    So the steps stay evenly spread, and denser at the start, where heads form.
     """
     kept = sorted(steps)
     while len(kept) > max(2, most):

@@ -1,8 +1,8 @@
-"""The inspector in a notebook: a widget that can ask the model where there is anywidget, else the page in a frame.
+"""The inspector in a notebook: a widget that can ask the model if anywidget is installed, else the page in a frame.
 
-Only translators are asked: of other models the page is shown.
+Only translators get the widget; for other models, the page is shown.
 
-What shows an inspection is chosen by whoever shows it: each form that there is goes along, down to plain text.
+The viewer chooses the form: all that exist are offered, down to plain text.
 """
 
 import html
@@ -26,7 +26,7 @@ FRAME = (
 
 
 def forms_of(inspection: Inspected, second: Inspection | None = None) -> dict[str, Any]:
-    """By their media types. `second` is what it is compared with."""
+    """The forms by media type. `second` is what the inspection is compared with."""
     shown = [one for one in (inspection, second) if one is not None]
     plain = "\n".join(text for one in shown for text in one.texts)
     forms = {"text/plain": plain, "text/html": framed(inspection, second)}
@@ -39,7 +39,7 @@ def forms_of(inspection: Inspected, second: Inspection | None = None) -> dict[st
 def framed(inspection: Inspected, second: Inspection | None = None) -> str:
     """The page in a frame that has no origin of its own: it can neither see nor touch what is around it.
 
-    In plain ASCII: a host that takes it for another encoding would change the script, and its hash would no longer fit.
+    It is plain ASCII: a host that assumed another encoding would change the script, and its hash would no longer match.
     """
     other = None if second is None else second_bundle(second)
     page = html.escape(single_file(make_bundle(inspection), other).decode())
@@ -47,7 +47,10 @@ def framed(inspection: Inspected, second: Inspection | None = None) -> str:
 
 
 def widget(inspection: Inspection | WrittenAtOnce, second: Inspection | None = None) -> Any:
-    """A live inspector: it can translate other texts, go without heads, and go on from any word, or have other iterations and lengths."""
+    """A live inspector: it can translate other texts, and go without heads.
+
+    It can also continue from any word or, if the model writes all at once, use other iterations and lengths.
+    """
     try:
         from manyheads.inspection.widget import Inspector
     except ImportError:

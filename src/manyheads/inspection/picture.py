@@ -1,7 +1,7 @@
-"""Pictures for papers and slides, SVG or PNG, without a browser: one matrix, a map of every head, lines between words, what is
-lost without each head, or how a model that writes all at once came to what it wrote.
+"""Pictures for papers and slides, SVG or PNG, without a browser.
 
-A shade grows with the square root of a weight, so that small ones can be seen.
+They show one matrix, a map of every head, lines between words, what is lost without each head, or how a model that
+writes all at once arrived at its text. Shades grow with the square root of a weight, so that small ones can be seen.
 """
 
 import textwrap
@@ -27,16 +27,16 @@ __all__ = ["PICTURES", "picture"]
 
 HEAT = "#104e78"
 CELL = 0.42
-"""Inches."""
+"""Inches per cell."""
 MOST_LABELS = 80
 ROOM_FOR_NUMBERS = 24
-"""Rows and columns up to which a cell has room for a number."""
+"""Most rows and columns with which a cell has room for a number."""
 FAINTEST = 0.02
-"""Weights below this are no line."""
+"""Weights below this get no line."""
 
 
 def picture(inspection: Inspected, form: str, view: str = "matrix", **place: Any) -> Picture:
-    """`form` is "svg" or "png"; `place` says which plane, as for `choose_plane`; a map has them all."""
+    """Draw one view as "svg" or "png". `place` chooses the plane, as in `choose_plane`; a map shows them all."""
     draw = choose("view", view, PICTURES)
     return drawn(form, lambda figure: draw(figure, inspection, **place))
 
@@ -69,7 +69,7 @@ def number_cells(axes: "Axes", plane: Plane) -> None:
 
 
 def draw_map(figure: "Figure", inspection: Inspected, pieces: bool = False) -> None:
-    """Every head of every layer, a thumbnail each: heads from left to right, layers downwards."""
+    """A thumbnail for every head: heads from left to right, layers from top to bottom."""
     kinds = inspection.attention
     heads, deepest = inspection.model.config.heads, max(map(len, kinds.values()))
     figure.set_size_inches(1.5 + 0.9 * heads * len(kinds), 1.2 + 0.9 * deepest)
@@ -97,7 +97,7 @@ def draw_thumbnail(axes: "Axes", plane: Plane) -> None:
 
 
 def draw_lines(figure: "Figure", inspection: Inspected, **place: Any) -> None:
-    """What is looked at on the left, what looks on the right, a line for each weight that matters."""
+    """Keys on the left, queries on the right, and a line for each weight of at least FAINTEST."""
     plane = choose_plane(inspection, **place)
     rows, columns = plane.weights.shape
     figure.set_size_inches(6, max(3, 1.2 + 0.3 * max(rows, columns)))
@@ -116,21 +116,21 @@ def draw_lines(figure: "Figure", inspection: Inspected, **place: Any) -> None:
 
 
 def draw_heads(figure: "Figure", inspection: Inspected) -> None:
-    """Of a whole test set, not of this sentence."""
+    """Draw the report on heads, which covers a test set instead of this sentence."""
     if not isinstance(inspection, Inspection) or inspection.report is None:
         raise OptionError(
-            "a picture of heads needs a report on them, got none", hint="--data DEV.tsv, report_heads(model, pairs)"
+            "the heads view needs a report on heads, got none", hint="--data DEV.tsv, report_heads(model, pairs)"
         )
     draw_report(figure, inspection.report)
 
 
 def show(axes: "Axes", plane: Plane, aspect: Any) -> None:
-    """Unclipped: the names of clips hang on the last digits of a layout, and the same weights are to give the same bytes."""
+    """Unclipped: names of clip paths depend on the layout's last digits, and equal weights must give equal bytes."""
     axes.imshow(np.sqrt(plane.weights), cmap=ramp(), vmin=0, vmax=1, aspect=aspect, clip_on=False)
 
 
 def ramp() -> Any:
-    """From paper, which is 0, to the darkest, which is 1."""
+    """The colours from paper, for 0, to the darkest, for 1."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("attention", [PAPER, "#8db8d0", HEAT])

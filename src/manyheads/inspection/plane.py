@@ -1,6 +1,6 @@
-"""One attention as a picture is made of it: rows that look, columns that are looked at, and how much.
+"""One attention as a labelled matrix: a row per query, a column per key.
 
-Pieces are merged into words by the sum over keys and the mean over queries: so a row still adds up to 1.
+Pieces are merged into words by summing over keys and averaging over queries, so that a row still adds up to 1.
 
 T queries · S keys · U query words · V key words
 """
@@ -20,12 +20,16 @@ from manyheads.report.markup import visible
 __all__ = ["NAMES", "Plane", "choose_plane", "label", "merged"]
 
 
-NAMES = {"encoder": "encoder", "decoder": "decoder, to itself", "cross": "decoder, to the source"}
+NAMES = {"encoder": "encoder self-attention", "decoder": "decoder self-attention", "cross": "cross-attention"}
 
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """Labels of rows of the decoder are what a row writes; `read`: what it has just read, where it is then that a model looks at a word's source."""
+    """One plane of weights with its labels.
+
+    Decoder rows are labelled with what they write or, if `read`, with what they have just read: some models look at
+    the source of a word only then.
+    """
 
     kind: str
     layer: int
@@ -37,7 +41,7 @@ class Plane:
 
     @property
     def title(self) -> str:
-        head = "mean of its heads" if self.head is None else f"head {self.head}"
+        head = "mean of heads" if self.head is None else f"head {self.head}"
         return f"{NAMES[self.kind]}: layer {self.layer}, {head}{', as each word is read' if self.read else ''}"
 
 
@@ -49,8 +53,10 @@ def choose_plane(
     *,
     pieces: bool = False,
 ) -> Plane:
-    """The weights of a head, or the mean of a layer's. By default those that tell which words belong together; of a model that has one text,
-    the last layer's."""
+    """The weights of one head, or the mean of a layer's heads.
+
+    By default these are the weights that alignments are read from or, if none are known, those of the last layer.
+    """
     *_, last = inspection.attention
     kind = choose("attention", last if kind is None else kind, {name: name for name in inspection.attention})
     layers = inspection.attention[kind]
@@ -79,7 +85,7 @@ def check_place(kind: str, layer: int, head: int | None, layers: int, heads: int
 
 
 def sides_of(inspection: Inspected, kind: str, read: bool = False) -> tuple[list[Piece], list[Piece]]:
-    """The pieces of the queries, as they are written or `read`, and those of the keys."""
+    """The pieces of the queries, as written or as `read`, and those of the keys."""
     return inspection.looking(kind, read)[1], inspection.looked_at(kind)[1]
 
 
@@ -93,7 +99,7 @@ def words_of(side: Side, pieces: Sequence[Piece]) -> list[str]:
 
 
 def numbered(pieces: Sequence[Piece]) -> list[int]:
-    """The word of each piece, counted from the first that is there."""
+    """The word number of each piece, counted from the word of the first piece."""
     return [piece.word - pieces[0].word for piece in pieces]
 
 
@@ -104,6 +110,6 @@ def label(text: str) -> str:
 def merged(
     weights: Float[np.ndarray, "T S"], query_words: Sequence[int], key_words: Sequence[int]
 ) -> Float[np.ndarray, "U V"]:
-    """From pieces to words, each piece's given by its number."""
+    """The weights of words, given the word number of each piece."""
     queries, keys = (np.eye(max(words) + 1)[list(words)] for words in (query_words, key_words))
     return (queries / queries.sum(0)).T @ weights @ keys

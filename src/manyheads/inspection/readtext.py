@@ -1,4 +1,4 @@
-"""An encoder alone, on one text: every piece looks at every other. Nothing is written."""
+"""An encoder-only model on one text: every piece looks at every other, and nothing is written."""
 
 from collections.abc import Collection
 
@@ -14,7 +14,7 @@ __all__ = ["ReadText", "read_text"]
 
 
 class ReadText(Inspected):
-    """What an encoder alone did: `sides` has a source and no target, `attention` the kind "encoder"."""
+    """What an encoder-only model did: `sides` has a source and no target, `attention` only the kind "encoder"."""
 
     @property
     def source(self) -> Side:
@@ -41,7 +41,7 @@ def read_text(embedder: Embedder, text: str, off: Collection[Head] = (), instead
 
 
 def read_framed(embedder: Embedder, text: str) -> Side:
-    """The text between what stands before and behind every text."""
+    """The text as the model reads it, between the tokens that stand before and after every text."""
     tokenizer, begin, end = embedder.tokenizer, embedder.frame.begin, embedder.frame.end
     ids = [*begin, *tokenizer.encode([text])[0], *end]
     if not isinstance(tokenizer, ForeignPieces):

@@ -1,10 +1,12 @@
-"""A training, replayed: what the page is told of the moments that a run has kept.
+"""A training replayed: what the page gets of the moments that a run has kept.
 
-    header["replay"]                    steps, scores and curves; at each step how likely the reference was, and what was likelier
+    header["replay"]                    steps, scores and curves; at each step, how likely the reference was and
+                                        which pieces were likeliest
     header["planes"]["replay/cross/2"]  the weights of a layer at every step: (moments, heads, queries, keys)
-    header["planes"]["replay/numbers/cross"]   what kind of head each was by then: (moments, layers, measures, heads)
+    header["planes"]["replay/numbers/cross"]   the measures of every head: (moments, layers, measures, heads)
 
-The measures are those of summaries.py, and one more: `formed`, the share of a head's look that is where it will be at the end.
+The measures are those of summaries.py and `formed`, the share of a head's attention that is already where it will be
+at the end.
 
 N moments · H heads · T queries · S keys
 """
@@ -31,14 +33,14 @@ from manyheads.text.vocabulary import Vocabulary
 __all__ = ["Replay", "read_replay", "replay_header", "replay_planes"]
 
 MOST = 200
-"""Moments that are read: a run keeps fewer, but a folder may come from anywhere."""
+"""Moments read at most: a run keeps fewer, but a folder may come from anywhere."""
 MOST_POINTS = 240
-"""Of a curve."""
+"""Points per curve."""
 
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """`lost` moments were damaged, or of another pair."""
+    """The moments of a run and its log. `lost` counts the moments that were damaged or of another pair."""
 
     moments: list[Moment]
     history: History
@@ -50,18 +52,18 @@ class Replay:
 
 
 def read_replay(folder: Path | None, vocabulary: Vocabulary, config: TransformerConfig) -> Replay:
-    """What a run has kept of its training. It must be of this model: its layers, its heads, its pieces."""
+    """The moments that a run kept of its training. They must fit this model: its layers, heads and vocabulary."""
     root = folder.parent.parent if folder and folder.parent.name == "checkpoints" else folder
     steps = steps_in(root / "replay") if root else []
     if root is None or not steps:
         raise InputError(
-            f"a replay is of a run that kept moments of its training, got none in {root / 'replay' if root else 'this model'}",
-            hint="train.replay=true keeps one at each validation, and is the default",
+            f"a replay needs moments kept during training, got none in {root / 'replay' if root else 'this model'}",
+            hint="train.replay=true, the default, keeps one at each validation",
         )
     moments, lost = read_moments(root / "replay", thinned(steps, MOST))
     if not moments or not fits(moments[-1], vocabulary, config):
         raise InputError(
-            f"a replay must be of the model that it is shown with, got another, or damage, in {root / 'replay'}"
+            f"a replay must come from the model it is shown with, got another model's or damaged moments in {root / 'replay'}"
         )
     return Replay(moments, read_history(root / "log.jsonl"), lost)
 
@@ -76,11 +78,11 @@ def fits(moment: Moment, vocabulary: Vocabulary, config: TransformerConfig) -> b
     return shaped and plain and known and (begin, end, last) == (BEGIN, END, END)
 
 
-# ── what the page is told ───────────────────────────────────────────────────────────────────────────────────────────
+# ── what the page gets ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def chosen(replay: Replay, room: int) -> list[Moment]:
-    """As many moments as there is room for: at least the first and the last."""
+    """As many moments as fit into `room` bytes, but at least the first and the last."""
     size = sum(layer.nbytes for layers in replay.moments[-1].weights.values() for layer in layers)
     by_step = {moment.step: moment for moment in replay.moments}
     return [by_step[step] for step in thinned(list(by_step), max(2, room // size))]
@@ -127,7 +129,7 @@ def replay_planes(replay: Replay, room: int) -> dict[str, np.ndarray]:
 
 
 def measured(moments: Sequence[Moment], kind: str) -> list[list[dict[str, Float[np.ndarray, " H"]]]]:
-    """Of each moment, for each layer, the numbers of all its heads, by measure."""
+    """For each moment and layer, the measures of all heads, by name."""
     last = moments[-1]
     keys = last.pair.target[:-1] if kind == "decoder" else last.pair.source
     ends = np.array([key in NAMES for key in keys])

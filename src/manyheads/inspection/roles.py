@@ -4,15 +4,15 @@ A head's role is the place where it puts at least 0.4 of its weight, on average 
 
     previous, same, next   the token before the query itself, that token, the one after it
     begin and end          where heads look that have nothing to say
-    aligns                 the source piece that a target piece belongs to, as it is written or as it is read
+    aligns                 the source piece that a target piece is aligned with, as it is written or as it is read
 
-Of several, the one with the most weight. A head without such a place is
+If there are several such places, the one with the most weight counts. A head without such a place is
 
-    spread                 if its entropy is at least 0.75 of that of an even look at all it may see
-    no single role         else
+    spread                 if its entropy is at least 0.75 of that of uniform attention to all it may see
+    no single role         otherwise
 
-0.4 is four times what an even look at ten tokens would put there. Both numbers are choices: the report has what they are
-compared with.
+0.4 is four times what uniform attention to ten tokens would put there. Both numbers are choices: the report has the
+numbers that they are compared with.
 """
 
 from manyheads.inspection.looking import Looks
@@ -29,7 +29,7 @@ PLACES = {
     "aligned": "aligns",
     "aligned_read": "aligns",
 }
-"""Numbers that are weight on one place, and the role of who puts it there."""
+"""The numbers that are weight on one place, and the role of a head that puts it there."""
 ROLES = (*dict.fromkeys(PLACES.values()), "spread", "no single role")
 
 

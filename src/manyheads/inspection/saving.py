@@ -1,4 +1,4 @@
-"""An inspection as a file: a page, a picture, or numbers. The name says which."""
+"""Saving an inspection as a page, a picture or numbers, depending on the suffix of the file name."""
 
 import json
 import warnings
@@ -22,12 +22,15 @@ from manyheads.storage import replace_file
 __all__ = ["save", "save_report"]
 
 MOST_HEADS, MOST_PIECES = 100, 64
-"""Up to here a page has its heads ranked: a pass for each, one to two seconds in all for the bundled model on one core. With
-144 heads of twice the width it would be ten times that, and nobody has asked for it."""
+"""Above these sizes a page does not rank heads. Ranking takes a pass per head: one to two seconds in all for the
+bundled model on one core, and ten times that for 144 heads of twice the width, which nobody has asked for."""
 
 
 def save(inspection: Inspected, path: Path, **how: Any) -> Path:
-    """`how` is for SVG and PNG: view, kind, layer, …; for a page: attribution. Of letters that a PNG cannot show it warns."""
+    """Save in the format that the suffix names; warn of letters that a PNG cannot show.
+
+    `how` holds view, kind, layer, … for SVG and PNG, and attribution for a page.
+    """
     form = path.suffix.lower().removeprefix(".")
     ways: dict[str, Callable[[], Picture]] = {
         "html": lambda: Picture(single_file(page_of(inspection, **how)), 0),
@@ -36,15 +39,15 @@ def save(inspection: Inspected, path: Path, **how: Any) -> Path:
         "png": lambda: draw(inspection, "png", **how),
     }
     if form not in ways:
-        raise OptionError(f"an inspection is saved as .{', .'.join(ways)}, got {str(path)!r}")
+        raise OptionError(f"an inspection must be saved as .{', .'.join(ways)}, got {str(path)!r}")
     return put(path, ways[form]())
 
 
 def save_report(report: HeadReport, path: Path) -> Path:
-    """A report on heads alone. A page shows a sentence, too."""
+    """Save a report on heads by itself. (A page also shows a sentence.)"""
     form = path.suffix.lower().removeprefix(".")
     if form not in ("svg", "png", "json"):
-        raise OptionError(f"a report on heads is saved as .svg, .png, .json, got {str(path)!r}")
+        raise OptionError(f"a report on heads must be saved as .svg, .png, .json, got {str(path)!r}")
     if form == "json":
         return put(path, Picture((json.dumps(report.as_json(), ensure_ascii=False) + "\n").encode(), 0))
     return put(path, drawn(form, lambda figure: draw_report(figure, report)))
@@ -54,14 +57,14 @@ def put(path: Path, made: Picture) -> Path:
     replace_file(path, made.content)
     if made.missing:
         warnings.warn(
-            f"{made.missing} letters are in no font that is installed here: they are boxes in {path}; an SVG has them as text",
+            f"{made.missing} letters are missing from all installed fonts and drawn as boxes in {path}; an SVG keeps them as text",
             stacklevel=4,
         )
     return path
 
 
 def page_of(inspection: Inspected, attribution: Sequence[str] = ()) -> Bundle:
-    """What a page on its own is given. It cannot ask for more later: what is cheap comes along, and what was asked for."""
+    """The bundle of a single-file page: what is cheap, and what `attribution` names. It cannot ask for more later."""
     bundle, more = make_bundle(inspection), dict[str, Any]()
     heads = len(every_head(inspection.model))
     short = max(len(side.pieces) for side in inspection.sides.values()) <= MOST_PIECES

@@ -1,4 +1,4 @@
-"""The two texts of an inspection, as a model sees them: pieces, where each lies in the text, and the word it is part of.
+"""The texts of an inspection as a model sees them: pieces, where each lies in the text, and the word it is part of.
 
 Begin and end are pieces without a place in the text. Each is a word of its own, so that pieces can always be merged.
 """
@@ -30,7 +30,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Word:
-    """`special` is a begin or an end; a stretch of blanks between words is a word here, too."""
+    """`special` marks begin and end. A run of blanks between words is a word here, too."""
 
     text: str
     start: int
@@ -46,9 +46,10 @@ class Side:
 
 
 def read_side(tokenizer: Tokenizer, ids: Sequence[int], text: str | None = None, places: Places | None = None) -> Side:
-    """The text that ids spell, begin and end among them, and what each of them stands for.
+    """The text that ids spell, begin and end included, with its pieces and words.
 
-    Some tokenizers change a text before they cut it. Then what it was before must be given, and where each piece lies in it.
+    Some tokenizers change a text before they cut it. Then the original `text` must be given, and the `places` of the
+    pieces in it.
     """
     specials = specials_of(tokenizer)
     whole = tokenizer.decode(ids) if text is None else text
@@ -67,20 +68,20 @@ def read_side(tokenizer: Tokenizer, ids: Sequence[int], text: str | None = None,
 
 
 def specials_of(tokenizer: Tokenizer) -> Mapping[int, str]:
-    """What stands around a text and is no part of it, and what it is called."""
+    """The ids that stand around a text without being part of it, and their names."""
     if not isinstance(tokenizer, ForeignPieces):
         return NAMES
     return {i: tokenizer.stored(i) for i in (*tokenizer.begin, *tokenizer.end)}
 
 
 def name_pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """What each id is called on the page."""
+    """The name of each id on the page."""
     specials = specials_of(tokenizer)
     return [specials.get(i, text) for i, text in zip(ids, tokenizer.pieces(ids), strict=True)]
 
 
 def locate(tokenizer: Tokenizer, ids: Sequence[int]) -> list[tuple[int, int]]:
-    """Where in the text each piece is, without the blank in front of it. Pieces that spell one letter together share it."""
+    """Where each piece lies in the text, without its leading blank. Pieces that spell a letter together share it."""
     if isinstance(tokenizer, Backwards):
         return locate(tokenizer.forwards, list(ids)[::-1])[::-1]
     found, before, specials = [], "", specials_of(tokenizer)
@@ -94,14 +95,14 @@ def locate(tokenizer: Tokenizer, ids: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def shared(before: str, after: str) -> int:
-    """Letters that both begin with."""
+    """The length of the common prefix."""
     return next(
         (n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after))
     )
 
 
 def number_words(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
-    """The word of each piece, counted from 0: what a tokenizer calls a word, a special, or blanks between."""
+    """The word number of each piece, from 0. A word is one of the tokenizer's, a special id, or the blanks between."""
     units, specials = tokenizer.units(ids), specials_of(tokenizer)
     keys = [(i if i in specials else None, unit) for i, unit in zip(ids, units, strict=True)]
     return [number for number, (_, group) in enumerate(groupby(keys)) for _ in group]

@@ -1,7 +1,7 @@
-"""The inspector as one file that opens from anywhere: no server, no network, nothing beside it.
+"""The inspector as one file that opens from anywhere: no server, no network, no other file.
 
-What comes from texts and models is data, never markup: it is JSON that cannot end its element, and the page's own script puts
-it on the screen as text. The page's policy lets that one script run, by its hash, and nothing else be fetched.
+Texts and numbers of models are data, never markup: they are JSON that cannot close its element, and the page's own
+script displays them as text. The page's content security policy allows that one script, by its hash, and no requests.
 """
 
 import base64
@@ -52,7 +52,7 @@ START = """
 
 
 def single_file(bundle: Bundle, second: Bundle | None = None) -> bytes:
-    """`second` is what it is compared with."""
+    """The page as HTML. `second` is what the first bundle is compared with."""
     code, look = script() + START, PAGE_STYLE + style()
     page = PAGE.format(
         script_hash=hash_of(code), style_hash=hash_of(look), style=look, data=embedded(bundle, second), script=code
@@ -61,7 +61,7 @@ def single_file(bundle: Bundle, second: Bundle | None = None) -> bytes:
 
 
 def embedded(bundle: Bundle, second: Bundle | None = None) -> str:
-    """JSON without a letter that means anything to a reader of HTML or JavaScript."""
+    """JSON in ASCII, with `<`, `>` and `&` escaped so that nothing in it can be parsed as markup."""
     data = as_data(bundle) if second is None else as_data(bundle) | {"other": as_data(second)}
     text = json.dumps(data, ensure_ascii=True)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -73,9 +73,9 @@ def as_data(bundle: Bundle) -> dict[str, Any]:
 
 
 def script(*more: str) -> str:
-    """The module of the inspector, the same text for every host: its files joined, each after those that it imports.
+    """The inspector's module, the same text for every host: its files joined, each after the files that it imports.
 
-    `more` are files that only some hosts have: what a page has not got, it cannot do.
+    `more` names files that only some hosts include: without them, a page cannot do what they do.
     """
     parts: dict[str, str] = {}
     for name in ("inspector.js", *more):
@@ -84,7 +84,7 @@ def script(*more: str) -> str:
 
 
 def join(name: str, parts: dict[str, str]) -> None:
-    """Add a file and what it imports. Among files that are one, imports and exports mean nothing; only the default stays."""
+    """Add a file and what it imports. Files joined into one need no imports or exports but the default export."""
     if name in parts:
         return
     code = read(name)

@@ -1,7 +1,7 @@
-"""From the text that was typed to the ids that a model reads, and from the ids that it writes to text: every stage of it.
+"""Every stage from the typed text to the ids that a model reads, and from the ids that it writes to text.
 
-Nothing is normalised on the way: line ends become blanks, a long text is read in parts, and that is all. What a tokenizer
-cuts comes back as the same bytes.
+Line ends become blanks, and a long text is read in parts; nothing else is normalised. What a tokenizer cuts comes back
+as the same bytes. (A foreign tokenizer may normalise: its pieces are shown with the text that they come from.)
 """
 
 from dataclasses import asdict
@@ -20,7 +20,10 @@ __all__ = ["bytes_of", "read_spelling"]
 
 
 def read_spelling(inspection: Inspected) -> dict[str, Any]:
-    """For each side that spells a text: what was typed, where what the model has lies in it, and how its pieces are spelt. For JSON."""
+    """For each side that spells a text: what was typed, where the side starts in it, and the bytes of its pieces.
+
+    For JSON.
+    """
     tokenizers, typed = inspection.tokenizers, inspection.typed
     first, *others = tokenizers.values()
     told = {name: read_one(tokenizers[name], inspection.sides[name], typed[name]) for name in inspection.spelt}
@@ -28,9 +31,10 @@ def read_spelling(inspection: Inspected) -> dict[str, Any]:
 
 
 def read_one(tokenizer: Tokenizer, side: Side, typed: str | None) -> dict[str, Any]:
-    """`typed` is None where a model has written the text; `start` is where the side's text begins in it, if that is plain.
+    """How one side is spelt. `typed` is None if the model wrote the text.
 
-    (A part of a long text may be there twice.)
+    `start` is where the side's text starts in what was typed; None if that is ambiguous, because a part of a long text
+    may occur twice.
     """
     line = "" if typed is None else as_line(typed)
     start = line.index(side.text) if side.text and line.count(side.text) == 1 else None
@@ -46,7 +50,7 @@ def read_one(tokenizer: Tokenizer, side: Side, typed: str | None) -> dict[str, A
 
 
 def bytes_in(tokenizer: Tokenizer, side: Side) -> list[bytes]:
-    """What each piece stands for. Pieces of normalised text spell nothing by themselves: for them it is the stretch that they come from."""
+    """The bytes of each piece; a piece of normalised text has none, and gets those of the text that it comes from."""
     if not isinstance(tokenizer, ForeignPieces):
         return bytes_of(tokenizer, [piece.id for piece in side.pieces])
     return [
@@ -56,7 +60,7 @@ def bytes_in(tokenizer: Tokenizer, side: Side) -> list[bytes]:
 
 
 def bytes_of(tokenizer: Tokenizer, ids: list[int]) -> list[bytes]:
-    """What each piece adds to the text; begin and end add nothing."""
+    """The bytes that each piece adds to the text; begin and end add none."""
     if isinstance(tokenizer, Backwards):
         return bytes_of(tokenizer.forwards, list(ids)[::-1])[::-1]
     spelling, context, found = spelling_of(tokenizer), START, []

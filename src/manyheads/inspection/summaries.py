@@ -1,9 +1,9 @@
-"""What kind of head it is, in a few numbers, from where it looked in one sentence.
+"""What kind of head it is: a few numbers from where it looked in one sentence.
 
-    entropy    how spread its look is, in nats; 0 = at one key alone
-    focus      the largest weight of a row, on average
+    entropy    how spread its attention is, in nats; 0 = all on one key
+    focus      the largest weight of a row
     previous   weight on the token before the query itself; same, next: likewise. Not for cross-attention
-    distance   how far away what is looked at lies, in tokens; for cross-attention, from where an even pace would be
+    distance   how far away the keys it looks at are, in tokens; for cross-attention, from where an even pace would be
     ends       weight on begin and end, where heads look that have nothing to say
 
 Each is a mean over the queries.
@@ -22,11 +22,11 @@ from manyheads.inspection.plane import holders, sides_of
 __all__ = ["by_row", "summaries", "summarise"]
 
 BESIDE = {"previous": -1, "same": 0, "next": 1}
-"""How many tokens after the query itself."""
+"""How many tokens the key is after the query."""
 
 
 def summaries(inspection: Inspected) -> dict[str, list[dict[str, list[float]]]]:
-    """Of each kind, for each layer, the numbers of all its heads."""
+    """For each kind and layer, the numbers of all heads."""
     found: dict[str, list[dict[str, Any]]] = {}
     for kind, planes in inspection.attention.items():
         words, keys = holders(inspection, kind)[1].words, sides_of(inspection, kind)[1]
@@ -47,7 +47,7 @@ def summarise(
 def by_row(
     weights: Float[np.ndarray, "H T S"], ends: Bool[np.ndarray, " S"], kind: str
 ) -> dict[str, Float[np.ndarray, "H T"]]:
-    """The numbers of every query."""
+    """The same numbers for each query, not yet averaged."""
     queries, keys = weights.shape[1:]
     rows, columns = np.arange(queries)[:, None], np.arange(keys)
     pace = (keys - 1) / max(1, queries - 1) if kind == "cross" else 1

@@ -1,10 +1,11 @@
 """Heads switched off: what would the model do without them?
 
     with switched_off(model, [Head("cross", 2, 0)]):
-        …                       every pass of the model, training or decoding, goes without what that head says
+        …                       every pass of the model, training or decoding, goes without that head
 
-A head that is off adds nothing to what its attention gives: its part of the input of the output projection is 0. Or it
-gives the same to every word: the mean of what it gives to those of one pair, so that the others see about what they are used to.
+A head that is off adds nothing to the output of its attention: its part of the input of the output projection is 0. Or
+it gives the same to every word: the mean of what it gives to the words of one pair, so that the rest of the model sees
+roughly what it is used to.
 
 H heads · C channels of a head
 """
@@ -24,7 +25,7 @@ from manyheads.nn.multihead import MultiHeadAttention
 __all__ = ["INSTEAD", "Head", "Means", "each_without", "every_head", "head_means", "switched_off"]
 
 INSTEAD = {"zero": False, "mean": True}
-"""What a head that is off gives; whether means are needed for it."""
+"""What a head that is off gives, and whether that takes means."""
 Means = Mapping[MultiHeadAttention, Float[Tensor, "H C"]]
 
 
@@ -47,7 +48,7 @@ def every_head(model: Model) -> list[Head]:
 
 
 def head_means(model: Model, source: Sequence[int], target: Sequence[int]) -> Means:
-    """Of every head, the mean of what it gives to the pieces of a pair, while all heads are on."""
+    """For every head, the mean of what it gives to the pieces of a pair, with all heads on."""
     found: dict[MultiHeadAttention, Tensor] = {}
     with ExitStack() as hooks:
         for attention in (one for layers in attentions(model).values() for one in layers):
@@ -62,14 +63,14 @@ def head_means(model: Model, source: Sequence[int], target: Sequence[int]) -> Me
 
 @contextmanager
 def switched_off(model: Model, heads: Collection[Head], means: Means | None = None) -> Iterator[None]:
-    """While this lasts, the model goes without these heads. Only what is not recorded or compiled notices."""
+    """In this context, the model goes without these heads. Recorded or compiled code is not affected."""
     with each_without(model, [heads], means):
         yield
 
 
 @contextmanager
 def each_without(model: Model, rows: Sequence[Collection[Head]], means: Means | None = None) -> Iterator[None]:
-    """While this lasts, each row of a padded batch goes without heads of its own; if there is one set, every row does."""
+    """In this context, each row of a padded batch goes without its own set of heads; a single set is for every row."""
     layers = attentions(model)
     with ExitStack() as hooks:
         for attention, off in grouped(layers, rows):
@@ -82,11 +83,11 @@ def each_without(model: Model, rows: Sequence[Collection[Head]], means: Means | 
 def grouped(
     layers: dict[str, list[MultiHeadAttention]], rows: Sequence[Collection[Head]]
 ) -> Iterator[tuple[MultiHeadAttention, list[tuple[int, int]]]]:
-    """Of each attention that has heads off: (row, head) of them."""
+    """Yield each attention that has heads off, with their (row, head)."""
     found: dict[MultiHeadAttention, list[tuple[int, int]]] = {}
     for row, (kind, layer, head) in ((row, head) for row, heads in enumerate(rows) for head in heads):
         if kind not in layers or not 0 <= layer < len(layers[kind]) or not 0 <= head < layers[kind][layer].heads:
-            raise OptionError(f"a head that is switched off must be there, got {kind} {layer}.{head}")
+            raise OptionError(f"a head to switch off must exist in the model, got {kind} {layer}.{head}")
         found.setdefault(layers[kind][layer], []).append((row, head))
     yield from found.items()
 

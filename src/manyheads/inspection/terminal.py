@@ -1,4 +1,4 @@
-"""Where a model looks, in a terminal: a heat map, and beside each row what it looked at most."""
+"""Where a model looks, in a terminal: a heat map, with the strongest keys beside each row."""
 
 import numpy as np
 from rich.cells import cell_len, set_cell_size
@@ -11,15 +11,15 @@ from manyheads.inspection.plane import Plane
 __all__ = ["draw_plane"]
 
 SHADES = " ░▒▓█"
-"""Where there are no colours."""
+"""Used in terminals without colours."""
 LIGHT, DARK = (252, 251, 247), (16, 78, 120)
 LONGEST_ROW, LONGEST_COLUMN = 18, 10
 BESIDE = 3
-"""Keys that are named beside a row."""
+"""Keys named beside a row."""
 
 
 def draw_plane(console: Console, plane: Plane) -> None:
-    """The columns that fit; each is two characters wide, under its name, which reads downwards."""
+    """Print the columns that fit, each two characters wide, under its name written downwards."""
     left = min(LONGEST_ROW, max(map(cell_len, plane.rows)))
     room = max(1, (console.width - left - 2 - 30) // 2)
     shown = plane.columns[:room]
@@ -40,7 +40,7 @@ def draw_plane(console: Console, plane: Plane) -> None:
 
 
 def downwards(names: list[str]) -> list[str]:
-    """Names of columns, one letter a line, the last letters on the lowest line."""
+    """The names of columns, written downwards: one letter per line, the last letters on the lowest line."""
     cut = [name if len(name) <= LONGEST_COLUMN else f"{name[: LONGEST_COLUMN - 1]}…" for name in names]
     height = max(map(len, cut))
     return ["".join(set_cell_size(name.rjust(height)[line], 2) for name in cut) for line in range(height)]
@@ -52,7 +52,7 @@ def strongest(columns: list[str], row: np.ndarray) -> str:
 
 
 def shade(weight: float) -> int:
-    """By the square root: with thirty keys an even gaze gives each 0.03, which no eye would tell from nothing."""
+    """By the square root: with thirty keys, uniform attention gives each 0.03, too faint to see on a linear scale."""
     return round(min(1.0, max(0.0, weight)) ** 0.5 * (len(SHADES) - 1))
 
 

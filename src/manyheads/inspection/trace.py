@@ -1,16 +1,18 @@
-"""Everything that the attentions of a model do with what it reads, in one pass.
+"""Everything that a model's attentions compute in one pass.
 
     found = trace(model, source, target)        ids: the source with its end, the target with its begin
-    found.cross[2].weights                      every head of decoder layer 2 at the source: (H, T, S)
-    found.encoder[0].inside()                   the queries, keys, values and scores that they were made of
+    found.cross[2].weights                      the weights of every head of decoder layer 2 on the source: (H, T, S)
+    found.encoder[0].inside()                   the queries, keys, values and scores that weights are computed from
 
-A model is one stack of blocks or two: an encoder reads a source, a decoder a target, and where there are both, the decoder looks at
-the source, too. An encoder alone has no target, a language model no source; whatever else is done here is the same for all.
+A model has one stack of blocks or two: an encoder reads a source, a decoder reads a target, and in a model with both
+the decoder also looks at the source. An encoder-only model has no target and a language model no source; everything
+else here is the same for all.
 
-Weights are those of the explicit path, which the model's other paths are held equal to by tests. They are returned, never
-kept in the model.
+Weights come from the explicit path of attention; tests hold the model's other paths equal to it. They are returned,
+never kept in the model.
 
-H heads · G key/value heads · T queries · S keys · K key width · V value width · D model width · W words of the target vocabulary
+H heads · G key/value heads · T queries · S keys · K key width · V value width · D model width
+W words of the target vocabulary
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,7 +45,7 @@ Model = Transformer | TextEncoder | LanguageModel
 
 
 class Inside(NamedTuple):
-    """What the weights of one attention are made of: weights = softmax(scores, where they may be seen)."""
+    """What the weights of one attention are computed from: weights = softmax(scores over the keys in `seen`)."""
 
     q: Float[Tensor, "H T K"]
     k: Float[Tensor, "G S K"]
@@ -54,7 +56,7 @@ class Inside(NamedTuple):
 
 
 class Attended(NamedTuple):
-    """One attention in one pass: where it looked, and what it was given."""
+    """One attention in one pass: the module, its inputs, and its weights."""
 
     attention: MultiHeadAttention
     given: dict[str, Any]
@@ -62,7 +64,7 @@ class Attended(NamedTuple):
 
     @torch.no_grad()
     def inside(self) -> Inside:
-        """Step by step: the projections, their scores, what may be seen, and the weights once more."""
+        """Recompute it step by step: projections, scores, mask and weights."""
         attention, given = self.attention, self.given
         x, memory, layout = given["x"], given.get("memory"), given["layout"]
         read = cast(Padded, layout if memory is None else given["memory_layout"])
@@ -77,10 +79,10 @@ class Attended(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """The attentions of every layer, none of the kinds that a model has not got, and what they led to.
+    """The attentions of every layer, and the states and output of the model. A kind that it lacks has an empty list.
 
-    states   what each layer of the last stack has made, as its block gives it; a pre-norm model puts one more norm behind its last
-    output   of the model: logits of the token after each, or, of an encoder alone, the last states
+    states   the output of each block of the last stack; a pre-norm model applies one more norm after its last block
+    output   of the model: the logits of each row or, for an encoder-only model, the last states
     """
 
     encoder: list[Attended]
@@ -91,12 +93,12 @@ class Trace:
 
     @property
     def logits(self) -> Float[Tensor, "T W"]:
-        """What a model that writes gives."""
+        """The output of a model that writes."""
         return self.output
 
     @property
     def layers(self) -> dict[str, list[Attended]]:
-        """By the kinds that there are."""
+        """The attentions by kind, without kinds that the model lacks."""
         return {kind: found for kind in KINDS if (found := getattr(self, kind))}
 
     def weights(self) -> dict[str, list[Float[Tensor, "H T S"]]]:
@@ -105,7 +107,7 @@ class Trace:
 
 @torch.no_grad()
 def trace(model: Model, source: Sequence[int], target: Sequence[int]) -> Trace:
-    """One pass over a source and a target that is known: row t reads target[t] and says what comes after it."""
+    """Run one pass over a source and a known target: row t reads target[t] and predicts what comes after it."""
     there = attentions(model)
     weights: dict[str, list[Tensor]] = {kind: [] for kind in there}
     *_, last = stacks(model).values()
@@ -121,7 +123,7 @@ def trace(model: Model, source: Sequence[int], target: Sequence[int]) -> Trace:
 def one_pass(
     model: Model, source: Sequence[int], target: Sequence[int], weights: Mapping[str, list[Tensor]]
 ) -> Float[Tensor, "T W"]:
-    """What a model gives. Where there is a list for the weights of a kind, they are made, and added to it."""
+    """The output of one pass. If `weights` has a list for a kind, the weights of its layers are appended to it."""
     read, written = (torch.tensor([list(ids)], device=model.words.weight.device) for ids in (source, target))
     match model:
         case TextEncoder():
@@ -134,12 +136,12 @@ def one_pass(
 
 
 def stacks(model: Model) -> dict[str, Encoder | Decoder]:
-    """Of the kind that looks at what it reads itself, in the order that they are passed in."""
+    """The model's stacks by the kind of their self-attention, in the order in which a pass goes through them."""
     return {kind: getattr(model, kind) for kind in SIDES if hasattr(model, kind)}
 
 
 def attentions(model: Model) -> dict[str, list[MultiHeadAttention]]:
-    """Of the kinds that a model has, layer by layer."""
+    """The attentions of each kind that a model has, layer by layer."""
     blocks = {kind: cast(list[EncoderBlock | DecoderBlock], stack.blocks) for kind, stack in stacks(model).items()}
     found = {kind: [block.attention for block in some] for kind, some in blocks.items()}
     cross = [block.cross for block in blocks.get("decoder", []) if isinstance(block, DecoderBlock)]
@@ -148,7 +150,7 @@ def attentions(model: Model) -> dict[str, list[MultiHeadAttention]]:
 
 @contextmanager
 def calls(model: Model) -> Iterator[dict[MultiHeadAttention, dict[str, Any]]]:
-    """While this lasts, what each attention is given, by name."""
+    """In this context, collect the inputs of each attention, by name."""
     given: dict[MultiHeadAttention, dict[str, Any]] = {}
 
     def note(attention: Any, args: tuple[Tensor], options: dict[str, Any]) -> None:
@@ -165,7 +167,7 @@ def calls(model: Model) -> Iterator[dict[MultiHeadAttention, dict[str, Any]]]:
 
 @contextmanager
 def outputs(modules: Iterable[nn.Module]) -> Iterator[list[Tensor]]:
-    """While this lasts, what modules give, in the order that they are called in."""
+    """In this context, collect the outputs of modules, in the order of their calls."""
     found: list[Tensor] = []
     hooks = [module.register_forward_hook(lambda _, args, output: found.append(output)) for module in modules]
     try:

@@ -1,4 +1,4 @@
-"""An encoder-decoder on a text and its translation: Inspection, what `inspect` gives for most models.
+"""An encoder-decoder on a text and its translation: Inspection, which `inspect` returns for most models.
 
 T target pieces · S source pieces · H heads
 """
@@ -38,12 +38,12 @@ __all__ = ["Inspection", "as_line", "translate_text"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Inspection(Translated):
-    """What an encoder-decoder did. The target begins with its begin.
+    """What an encoder-decoder did. The target starts with the begin token.
 
-    score         log_probability over the length penalty
-    beam          every continuation that the search has weighed; none where nothing was searched for, or not by one beam
-    replay        what a run's heads did with this pair while it was trained
-    report        what every head does over a test set, if that was looked at
+    score         log_probability divided by the length penalty
+    beam          every continuation that the search considered; empty without a search, or if it was not by one beam
+    replay        what the heads of a run did with this pair during training
+    report        what every head does over a test set, if that was measured
     """
 
     translator: Translator
@@ -63,7 +63,7 @@ class Inspection(Translated):
         return super().as_json() | ({} if self.report is None else {"heads": self.report.as_json()})
 
     def compare(self, other: "Inspection") -> "Comparison":
-        """This one and another, side by side."""
+        """This inspection and another, side by side."""
         from manyheads.inspection.comparison import Comparison
 
         return Comparison(self, other)
@@ -85,10 +85,10 @@ def translate_text(
 ) -> Inspection:
     """Let a model translate a text (or write the target that is given) and keep what every head did.
 
-    prefix    what its output begins with
+    prefix    what its output starts with
     part      which part of a long text, counted from 1
-    ids       the target piece by piece, and its end if it has one: what a search has left unfinished can be looked at, too
-    replay    instead of a text: the pair that a run looked at while it was trained, with what its heads did then
+    ids       the target as ids, with its end if it has one: unfinished hypotheses of a search can be inspected, too
+    replay    instead of a text: the pair that a run watched during training, with what its heads did then
     report    what every head does over a test set (`report_heads`), to be shown beside it
     options   those of a search: beam, length_penalty, …
     """
@@ -96,12 +96,12 @@ def translate_text(
     if report is not None:
         report.check(translator.single)
     if replay and (prefix or off or ids is not None or part != 1 or options):
-        raise OptionError("a replay shows a run's model as it is on one pair: it goes with no other options")
+        raise OptionError("a replay shows the unchanged model of a run on one pair: it takes no other options")
     if replay:
         return replace(replayed(translator, text, target), report=report)
     parts, by_mean = translator.read([as_line(check_text(text))])[0], choose("instead", instead, INSTEAD)
     if not 1 <= part <= len(parts):
-        raise OptionError(f"the text is read in {len(parts)} parts, counted from 1, got part {part}")
+        raise OptionError(f"part must be from 1 to {len(parts)} for this text, got {part}")
     source, search = parts[part - 1], translator.search(**options)
     given = checked_ids(translator, ids) if ids is not None else None if target is None else forced(translator, target)
 
@@ -117,13 +117,13 @@ def translate_text(
 
 
 def replayed(translator: Translator, text: str, target: str | None) -> Inspection:
-    """The pair of a run's replay, through its model as it is now."""
+    """The pair of a run's replay, traced through its model as it is now."""
     from manyheads.inspection.replay import read_replay
 
     if text or target is not None:
         raise OptionError(
-            f"a replay has a text and a target of its own, got {brief(text or target)}",
-            hint="without a replay, a model reads what it is given",
+            f"a replay has its own text and target, got {brief(text or target)}",
+            hint="leave out the replay to inspect another text",
         )
     found = read_replay(translator.folder, translator.vocabulary, translator.single.config)
     source, (_, *written) = found.pair
@@ -132,7 +132,7 @@ def replayed(translator: Translator, text: str, target: str | None) -> Inspectio
 
 
 def as_line(text: str) -> str:
-    """What a model reads and writes is a line."""
+    """The text as one line, which is what a model reads and writes."""
     return " ".join(text.split("\n"))
 
 
@@ -141,33 +141,33 @@ def forced(translator: Translator, target: str) -> list[int]:
     ids = translator.vocabulary.target.encode([as_line(target)])[0]
     most = most_looked_at(translator)
     if len(ids) >= most:
-        raise InputError(f"a target has at most {most - 1:,} pieces for this model, got one of {len(ids):,}")
+        raise InputError(f"a target must have at most {most - 1:,} pieces for this model, got {len(ids):,}")
     return [*ids, END]
 
 
 def most_looked_at(translator: Translator) -> int:
-    """Pieces of a target, its end counted. Each looks at each, and all of that is kept."""
+    """Most pieces of a target, its end included. Each looks at each, and all those weights are kept."""
     return min(translator.longest - 1, translator.longest_aligned)
 
 
 def checked_ids(translator: Translator, ids: Sequence[int]) -> list[int]:
-    """They come from outside: each must be a piece, and an end can only be the last."""
+    """Check ids from outside: each must be a piece, and only the last may be an end."""
     size = translator.vocabulary.target.size
     most = most_looked_at(translator)
     if not 0 < len(ids) <= most:
-        raise InputError(f"a target has from 1 to {most:,} pieces for this model, got one of {len(ids):,}")
+        raise InputError(f"a target must have from 1 to {most:,} pieces for this model, got {len(ids):,}")
     for n, piece in enumerate(ids):
         if not (END < piece < size or (piece == END and n == len(ids) - 1)):
             raise InputError(
-                f"a piece of a target is from {END + 1} to {size - 1:,}, and {END} at its end, got {piece}"
+                f"ids of a target must be from {END + 1} to {size - 1:,}, with {END} only at the end, got {piece}"
             )
     return list(ids)
 
 
 def found(translator: Translator, source: list[int], search: Search, prefix: str) -> tuple[list[int], tuple[Node, ...]]:
-    """The ids of what a model writes, with their end if it was reached, and what else was weighed.
+    """The ids that a model writes, with their end if it was reached, and everything that the search considered.
 
-    Nothing is recorded to be replayed: heads may be switched off.
+    It runs without CUDA graphs, since heads may be switched off.
     """
     script, log = translator.script(source, Wishes(prefix=prefix), search), BeamLog(search.length_penalty)
     limits = [search.limit(len(source), translator.longest)]
@@ -184,7 +184,7 @@ def found(translator: Translator, source: list[int], search: Search, prefix: str
             how = {"beam": search.beam, "alpha": search.length_penalty}
             best = beam_search(translator.model, rows, limits, **how, follow=watch(continuations))[0][0]
     if not best.finite:
-        raise InputError("the model's numbers are not finite for this text: there is nothing to look at")
+        raise InputError("the model's numbers are not finite for this text: there is nothing to inspect")
     return [*best.ids, END] if best.finished else best.ids, tuple(log.nodes())
 
 
@@ -198,7 +198,7 @@ def look(
     off: tuple[Head, ...],
     beam: tuple[Node, ...],
 ) -> Inspection:
-    """One pass over what was read and written, and everything that is told about it."""
+    """Trace one pass over what was read and written, and assemble everything known about it."""
     target = [BEGIN, *written]
     passed = check_finite(trace(translator.single, source, target[:-1]))
     tokenizers = {"source": translator.vocabulary.source, "target": translator.vocabulary.target}

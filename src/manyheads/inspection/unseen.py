@@ -1,7 +1,7 @@
-"""Characters that leave no ink, or that change the order of others: what they are called, and where they stand.
+"""Characters that are invisible, or that change the order of others: their names and positions.
 
-A text may look like another and be none: a blank that does not break, an override that turns a line around, a joiner. Models
-read them as pieces like any other. Here each is named.
+Two texts may look the same and differ: in a no-break space, an override that reverses a line, a joiner. Models read
+these as pieces like any other. Here each is named.
 """
 
 import unicodedata
@@ -11,9 +11,9 @@ __all__ = ["Mark", "find_marks"]
 
 TURNS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 DIRECTIONS = "\u200e\u200f\u061c"
-"""Marks that are written like a letter of one direction, and are none."""
+"""Marks that act like a letter of one direction, but are not letters."""
 FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
-"""What Unicode calls letters, marks or signs, and yet has no ink."""
+"""Characters that Unicode classes as letters, marks or symbols, although they have no ink."""
 SELECTORS = (range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0), range(0x180B, 0x1810))
 KINDS = {
     "Cc": "control", "Cf": "invisible", "Cs": "half of a pair", "Co": "private use", "Cn": "not assigned",
@@ -23,12 +23,12 @@ NAMES = {
     0x00: "NULL", 0x08: "BACKSPACE", 0x09: "TAB", 0x0A: "LINE FEED", 0x0B: "VERTICAL TAB", 0x0C: "FORM FEED",
     0x0D: "CARRIAGE RETURN", 0x1B: "ESCAPE", 0x7F: "DELETE", 0x85: "NEXT LINE",
 }  # fmt: skip
-"""Controls have no name of their own in Unicode."""
+"""Unicode has no names for controls."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """`at` counts characters of the text; `kind` says why it is worth a word."""
+    """`at` counts characters of the text; `kind` says why the character is listed."""
 
     at: int
     code: str
@@ -49,7 +49,7 @@ def name_of(letter: str) -> str:
 
 
 def kind_of(letter: str) -> str | None:
-    """None for what can be seen, and for the blank that words are cut at."""
+    """None for visible characters, and for the plain space."""
     if letter == " ":
         return None
     if unicodedata.bidirectional(letter) in TURNS or letter in DIRECTIONS:

@@ -1,10 +1,10 @@
-"""What a written piece owes to the word vectors that were read: by taking one out, by gradients, or by a path of them.
+"""What a written piece owes to the word vectors that were read: by leaving one out, by gradients, or by a path of them.
 
     leave_one_out          f(x) − f(x with the vector of one piece set to 0)
     gradient_x_input       x · ∂f/∂x, at x
-    integrated_gradients   x · the mean of ∂f/∂x on the straight way from 0 to x (Sundararajan et al., 2017)
+    integrated_gradients   x · the mean of ∂f/∂x on the straight path from 0 to x (Sundararajan et al., 2017)
 
-f of row t is the log-probability of what that row writes. A vector of 0 is no word at an unchanged place: positions stay.
+f of row t is the log-probability of what that row writes. A vector of 0 removes the word but not its position.
 
 B rows of a batch · S source pieces · T target pieces that are read · D model width · W words
 """
@@ -28,23 +28,23 @@ from manyheads.nn.table import Table
 __all__ = ["Integrated", "LoneText", "Pair", "Places", "gradient_x_input", "integrated_gradients", "leave_one_out"]
 
 MOST_TOKENS = 4_096
-"""Pieces, of both sides, that are computed together."""
+"""Pieces, of both sides, computed together."""
 MOST_PASSES = 64
-"""Gradients of all rows that a path may take: some seconds for the bundled model, on one core."""
+"""Most gradients of all rows along a path: some seconds for the bundled model, on one core."""
 NEAR = 0.02
-"""A path is taken finely enough when its sums miss less than this share of the whole change."""
+"""A path is fine enough when its sums miss at most this share of the largest change of a row."""
 FIRST_STRETCHES = 8
 NODES = (0.5 - 3**-0.5 / 2, 0.5 + 3**-0.5 / 2)
-"""Where Gauss takes two points of a stretch."""
+"""The two points of Gaussian quadrature on a stretch."""
 
 Sides = tuple[Float[Tensor, "T S"], Float[Tensor, "T T"]]
-"""What each row owes to each piece of the source, and of the target that it has read."""
+"""What each row owes to each piece of the source, and to each piece of the target that it has read."""
 Vectors = tuple[Float[Tensor, "B S D"], Float[Tensor, "B T D"]]
 
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """What a model reads, and what each row of it writes: `source`, `target` and `written` are ids."""
+    """What a model reads and what each of its rows writes: `source`, `target` and `written` are ids."""
 
     model: Transformer | LanguageModel
     source: Int[Tensor, " S"]
@@ -61,18 +61,18 @@ class Pair:
         return self.source, self.target
 
     def seen(self, owed: Float[Tensor, "T T"]) -> Float[Tensor, "T T"]:
-        """What rows owe to the target, as far as they may see it: a row sees what stands before it, and itself."""
+        """What rows owe to the target pieces that they may see: their own and those before it."""
         return owed.tril()
 
     def states(self, vectors: Vectors) -> Float[Tensor, "B T D"]:
-        """What the decoder makes of vectors in the place of the words."""
+        """The decoder's states, given these vectors in place of the words."""
         model = cast(Transformer, self.model)
         source, target = (ids.expand(len(given), -1) for ids, given in zip(self.ids, vectors, strict=True))
         with evaluating(model), reading(model, vectors):
             return model.states(target, model.encode(source))
 
     def allowed(self, logits: Float[Tensor, "*rows W"]) -> Float[Tensor, "*rows W"]:
-        """Without what the model is never let write."""
+        """The logits without ids that the model may never write."""
         return logits
 
     def scores(self, states: Float[Tensor, "*rows D"], written: Int[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
@@ -98,7 +98,7 @@ class LoneText(Pair):
 
 @dataclass(frozen=True, eq=False)
 class Places(Pair):
-    """The same where all is written at once: each row sees all places. Ids below `first` are not written."""
+    """The same for a model that writes all at once: each row sees all places. Ids below `first` are never written."""
 
     first: int
 
@@ -110,13 +110,13 @@ class Places(Pair):
 
 
 def tables_of(model: Transformer | LanguageModel) -> tuple[Table, Table]:
-    """Of the words of the source, and of the target."""
+    """The embedding tables of the source and of the target."""
     return model.words, (model.target_words or model.words) if isinstance(model, Transformer) else model.words
 
 
 @contextmanager
 def reading(model: Transformer | LanguageModel, vectors: Sequence[Float[Tensor, "B n D"]]) -> Iterator[None]:
-    """While this lasts, the model is given these in the place of words: the source's first, as it reads that first."""
+    """In this context, the model gets these vectors in place of words, the source's first, as it reads that first."""
     given = iter(vectors)
 
     def replaced(*_: Any) -> Tensor:
@@ -144,7 +144,7 @@ def leave_one_out(pair: Pair) -> Sides:
 
 
 def each_left_out(vectors: Float[Tensor, "1 n D"]) -> Float[Tensor, "n n D"]:
-    """As often as there are pieces, each time without the vector of another."""
+    """One copy per piece, with the vector of that piece set to 0."""
     there = 1 - torch.eye(vectors.shape[1], device=vectors.device, dtype=vectors.dtype)
     return vectors * there[..., None]
 
@@ -155,7 +155,7 @@ def gradient_x_input(pair: Pair) -> Sides:
 
 @dataclass(frozen=True, eq=False)
 class Integrated:
-    """`whole` is what the vectors change in all, f(x) − f(0) of each row; `gap` how much the sums miss of it at most."""
+    """`whole` is the total change of each row, f(x) − f(0); `gap` is how far the sums miss it at most."""
 
     sides: Sides
     whole: Float[Tensor, " T"]
@@ -163,9 +163,10 @@ class Integrated:
 
 
 def integrated_gradients(pair: Pair, most: int = MOST_PASSES, near: float = NEAR) -> Integrated:
-    """The way is cut into stretches, and the one that misses most of its change is halved, until all of them are near.
+    """Cut the path into stretches, and halve the one that misses most of its change until their total is near enough.
 
-    (What a stretch changes is known from its ends. A softmax that tips over makes some stretches much rougher than others.)
+    (What a stretch changes is known from its ends. A softmax that tips over makes some stretches much rougher than
+    others.)
     """
 
     def at(share: float) -> Float[Tensor, " T"]:
@@ -187,7 +188,7 @@ def integrated_gradients(pair: Pair, most: int = MOST_PASSES, near: float = NEAR
 
 @dataclass(frozen=True, eq=False)
 class Stretch:
-    """A part of the way from no words to all of them, what it adds, and what of its change that misses."""
+    """A part of the path from no words to all of them: what it adds, and how much of its change that misses."""
 
     start: float
     end: float
@@ -216,7 +217,7 @@ def products(pair: Pair, vectors: Vectors, slopes: Vectors) -> Sides:
 
 
 def gradients(pair: Pair, vectors: Vectors) -> Vectors:
-    """The gradient of what row t writes, for every t: row t of a batch of copies that are all alike."""
+    """The gradient of what row t writes, for every t, each taken from a copy of its own in a batch."""
     rows, tokens = len(pair.target), len(pair.source) + len(pair.target)
     some = max(1, MOST_TOKENS // tokens)
     found = [slopes_of(pair, vectors, range(rows)[n : n + some]) for n in range(0, rows, some)]
@@ -231,5 +232,5 @@ def slopes_of(pair: Pair, vectors: Vectors, rows: range) -> Vectors:
         told = pair.scores(states, pair.written[rows.start : rows.stop])
         source, target = torch.autograd.grad(
             told.sum(), copies, materialize_grads=True
-        )  # of an empty source there are none
+        )  # an empty source is unused: its gradient is 0
     return source, target

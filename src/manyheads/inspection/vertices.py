@@ -1,10 +1,10 @@
-"""A graph as it was read: its vertices, the strongest links of each, the path that was taken, and the best path of every length.
+"""A graph as it was read: vertices, their strongest links, the path that was taken, and the best path of every length.
 
     graph = found.graph
     graph.vertices[7].text                      what a vertex says
     graph.path                                  the vertices that the translation is made of
 
-The numbers are those of the decoding itself: `write_at_once` shows them on its way.
+The numbers come from decoding itself: `write_at_once` reports them as it runs.
 
 L vertices · T words
 """
@@ -20,14 +20,14 @@ from manyheads.text.tokenizer import Tokenizer
 __all__ = ["FIRST_VERTEX", "LAST_VERTEX", "LINKS", "Link", "PathLength", "ReadGraph", "Vertex", "read_graph"]
 
 LINKS = 6
-"""Of each vertex that are kept, beside those of the path: all of them would be the square of the vertices."""
+"""Links kept per vertex, besides those of the path: all of them would be quadratic in the number of vertices."""
 FIRST_VERTEX, LAST_VERTEX = "⟨first⟩", "⟨last⟩"
-"""They say nothing: a path begins and ends there."""
+"""They have no word: paths start at the first and end at the last."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """To a later vertex."""
+    """A link to a later vertex."""
 
     to: int
     log_probability: float
@@ -35,11 +35,12 @@ class Link:
 
 @dataclass(frozen=True)
 class Vertex:
-    """
-    text, id          the word that it likes best; the first and the last say none
+    """One vertex.
+
+    text, id          its likeliest word; the first and the last vertex have none
     log_probability   of that word
-    links             the strongest that lead on from here, the strongest first
-    covered           the share of all paths from here that go along these
+    links             the strongest links from here, the strongest first
+    covered           their total probability
     """
 
     text: str
@@ -51,7 +52,7 @@ class Vertex:
 
 @dataclass(frozen=True)
 class PathLength:
-    """The best path of so many words; its score is what lengths are compared by."""
+    """The best path of `length` words. Lengths are compared by `score`."""
 
     length: int
     log_probability: float
@@ -60,7 +61,7 @@ class PathLength:
 
 @dataclass(frozen=True)
 class ReadGraph:
-    """`path` has the vertices that were taken, without the first and the last; `lengths` the paths that there are."""
+    """`path` lists the vertices taken, without the first and the last; `lengths` has the best path of each length."""
 
     vertices: list[Vertex]
     path: list[int]
@@ -73,7 +74,7 @@ class ReadGraph:
 
 
 def read_graph(tokenizer: Tokenizer, graph: Graph, penalty: float) -> ReadGraph:
-    """Of one sentence."""
+    """The graph of the first sentence."""
     last, count = int(graph.last[0]), int(graph.lengths[0])
     path = graph.path[0, :count].tolist()
     words, log_p = graph.words[0].tolist(), graph.log_probability[0].tolist()
@@ -94,7 +95,7 @@ def read_graph(tokenizer: Tokenizer, graph: Graph, penalty: float) -> ReadGraph:
 
 
 def strongest(row: list[float], taken: int | None) -> list[Link]:
-    """Of what a vertex leads to; and the link that was taken, however weak it is."""
+    """The strongest links of a vertex, and the link that was taken, however weak it is."""
     order = sorted((n for n, value in enumerate(row) if isfinite(value)), key=lambda n: -row[n])
     kept = [n for place, n in enumerate(order) if place < LINKS or n == taken]
     return [Link(n, row[n]) for n in kept]

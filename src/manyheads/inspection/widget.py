@@ -1,6 +1,6 @@
-"""The inspector as a widget: what the served page asks its server, this asks the kernel.
+"""The inspector as a notebook widget: it asks the kernel what the served page asks its server.
 
-Beside a notebook's text it is an anywidget: the same module and the same messages as everywhere else.
+It is an anywidget, with the same module and the same messages as everywhere else.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ __all__ = ["Inspector"]
 
 
 class Inspector(anywidget.AnyWidget):
-    """What is shown, and who answers when the page asks for something else."""
+    """Holds what is shown, and answers when the page asks for something else."""
 
     _esm = script()
     _css = style()
@@ -39,7 +39,7 @@ class Inspector(anywidget.AnyWidget):
         self.on_msg(self.hear)
 
     def show(self, header: dict[str, Any]) -> None:
-        """Planes first: who hears of a new header looks for them."""
+        """Set the planes first: the page looks for them as soon as it gets a new header."""
         number = header["number"]
         self.planes = {name: self.live.plane(number, name) for name in header["planes"]}
         self.header = header
@@ -52,7 +52,7 @@ class Inspector(anywidget.AnyWidget):
             self.send({"type": "refused", "error": error.message, "hint": error.hint, **plane})
 
     def answer(self, type: str, **question: Any) -> None:  # noqa: A002
-        """The questions of the page. It has the planes of what it shows; those of an earlier answer are asked for."""
+        """Answer the page. It already has the planes of what it shows, and asks for those of an earlier answer."""
         match type:
             case "inspect":
                 off = [Head(**head) for head in question.pop("off", [])]

@@ -1,10 +1,11 @@
 """Value-zeroing (Mohebbi et al., 2023): how much a row of a layer changes when the value of one piece is set to 0.
 
-Weights say where a head looks; a value that is looked at may still be small, or be undone by the rest of the layer. So each
-piece's value is taken out of one attention, of all its heads at once, and what comes out of the whole layer is compared with
-what came out before: 1 − the cosine. Rows are made to add up to 1, and the mean over the layers of the decoder is given, or of an encoder that is alone.
+Weights say where a head looks, but a value that it looks at may be small, or be undone by the rest of the layer. So
+each piece's value is removed from one attention, from all its heads at once, and the output of the layer is compared
+with what it was before: 1 − the cosine. Rows are scaled to add up to 1, and averaged over the layers of the decoder, or
+of the encoder if there is no decoder.
 
-n pieces, of which each is left out once · H heads · T rows · S keys · V value width · D model width
+n pieces, each of them left out once · H heads · T rows · S keys · V value width · D model width
 """
 
 from collections.abc import Iterator, Sequence
@@ -48,7 +49,7 @@ def value_zeroing_alone(model: TextEncoder, source: Int[Tensor, " S"]) -> Float[
 def layer_changes(
     model: Model, source: Int[Tensor, " S"], target: Int[Tensor, " T"]
 ) -> dict[str, list[Float[Tensor, "T n"]]]:
-    """Of every attention of the last stack, layer by layer."""
+    """The changes for every attention of the last stack, layer by layer."""
     *_, (kind, last) = stacks(model).items()
     blocks = cast(Sequence[Block], list(last.blocks))
     keys = {"encoder": len(source), "cross": len(source), "decoder": len(target)}
@@ -63,12 +64,12 @@ def layer_changes(
 
 
 def mean_of(layers: Sequence[Float[Tensor, "T n"]]) -> Float[Tensor, "T n"]:
-    """Of the shares that the rows of each layer have."""
+    """The mean over layers, after scaling each row to add up to 1."""
     return torch.stack([changes / changes.sum(-1, keepdim=True).clamp(min=1e-12) for changes in layers]).mean(0)
 
 
 def block_changes(block: Block, attention: MultiHeadAttention, given: Given, keys: int) -> Float[Tensor, "T n"]:
-    """1 − the cosine between what a block gives, and what it gives without the value of each key in one of its attentions."""
+    """1 − the cosine between a block's output and its output without the value of each key in one of its attentions."""
     x = given[0]
     whole = cast(Tensor, block(*given))
     some = max(1, MOST_TOKENS // x.shape[1])
@@ -85,7 +86,7 @@ def block_changes(block: Block, attention: MultiHeadAttention, given: Given, key
 
 
 def without_value(keys: Tensor) -> Any:
-    """Of what an attention gives, the part that is the weighted value of one key is taken away, of another key in each row."""
+    """A hook that subtracts the weighted value of one key from an attention's output, a different key in each row."""
 
     def change(attention: Any, args: tuple[Tensor], options: dict[str, Any], output: Tensor) -> Tensor:
         _, weights = attention.forward(*args, **options, return_weights=True)
@@ -102,7 +103,10 @@ def without_value(keys: Tensor) -> Any:
 
 @contextmanager
 def given_to(blocks: Sequence[Block]) -> Iterator[dict[Block, Given]]:
-    """While this lasts, what each block is given: its input and layout and, in a decoder that reads a source, the memory and its own."""
+    """In this context, collect the inputs of each block.
+
+    These are its input and layout and, in a decoder that reads a source, the memory and the memory's layout.
+    """
     found: dict[Block, Given] = {}
 
     def note(block: Any, args: Given) -> None:

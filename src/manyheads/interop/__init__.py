@@ -1,1 +1,1 @@
-"""Weights from elsewhere."""
+"""Models imported from other libraries, and exported to them."""

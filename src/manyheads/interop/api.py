@@ -18,14 +18,15 @@ from manyheads.text.vocabulary import Vocabulary
 __all__ = ["export_model", "import_model"]
 
 KINDS = {"bert": bert.import_bert, "gpt2": gpt2.import_gpt2, "llama": llama.import_llama}
-"""By the model_type of config.json."""
+"""What imports a model, by the model_type of its config.json."""
 
 
 class Kind(NamedTuple):
-    """
+    """A kind of model that ours can become.
+
     like      what such a model is, in words
-    misfits   why a model of ours is none
-    export    what becomes of one that is
+    misfits   why a model of ours cannot become one
+    export    turns a model that fits into one
     """
 
     name: str
@@ -43,20 +44,23 @@ CLASSES = {
         Kind("a Llama", "norms before, RMS norms, rotary positions, SwiGLU", llama.misfits, llama.export_llama),
     ],
 }
-"""By the task of a model, what it can become."""
+"""What a model can become, by its task."""
 
 HEADED = ("mask", "classify")
-"""Encoders with a head, which is left out."""
+"""Tasks of encoders with a head, which is left out."""
 
 
 def import_model(folder: str | Path, out: str | Path) -> Imported:
-    """Write `out`, a model folder, from what Hugging Face's libraries have saved. Tells what it is, and what was left out."""
+    """Write `out`, a model folder, from what Hugging Face's libraries have saved.
+
+    Returns what was imported, and what was left out.
+    """
     check_new(out)
     source = Source(folder)
     kind = source.json("config.json").get("model_type")
     if not isinstance(kind, str) or kind not in KINDS:
         raise InputError(
-            f"{source.folder}: a model that can be imported has the model_type {' or '.join(map(repr, KINDS))}, got {kind!r}",
+            f"{source.folder}: a model to import must have the model_type {' or '.join(map(repr, KINDS))}, got {kind!r}",
             hint=nearest(str(kind), list(KINDS)),
         )
     found = KINDS[kind](source)
@@ -66,21 +70,21 @@ def import_model(folder: str | Path, out: str | Path) -> Imported:
 
 
 def export_model(folder: str | Path, out: str | Path, to: str = "huggingface") -> Exported:
-    """Write `out`, a folder that Hugging Face's libraries read, from a model folder. Tells what it is."""
+    """Write `out`, a folder that Hugging Face's libraries read, from a model folder. Returns what was exported."""
     if to != "huggingface":
-        raise OptionError(f"a model is exported to 'huggingface', got {to!r}")
+        raise OptionError(f"a model can only be exported to 'huggingface', got {to!r}")
     check_new(out)
     model, vocabulary, recipe = load_by_task(folder)
     headed = recipe.task in HEADED
     kinds = CLASSES.get("embed" if headed else recipe.task)
     if kinds is None:
         raise InputError(
-            f"{folder}: what can be exported are encoders and language models, got one for {recipe.task!r}"
+            f"{folder}: only encoders and language models can be exported, got a model for {recipe.task!r}"
         )
     kind = min(kinds, key=lambda kind: len(kind.misfits(recipe.model)))
     if faults := kind.misfits(recipe.model):
         raise InputError(
-            f"{folder}: {kind.name} has {'; '.join(faults)}",
+            f"{folder}: {kind.name} must have {'; '.join(faults)}",
             hint="; ".join(f"{kind.name}: {kind.like}" for kind in kinds),
         )
     found = kind.export(encoder_in(model, vocabulary) if headed else model, vocabulary, recipe)

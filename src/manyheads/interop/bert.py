@@ -1,4 +1,7 @@
-"""BERT from a folder of Hugging Face and back, as it is or as sentence-transformers has it: with a pooling, and vectors of length 1."""
+"""BERT from a folder of Hugging Face and back, plain or as sentence-transformers has it.
+
+sentence-transformers adds a pooling, and scales vectors to length 1.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -24,13 +27,13 @@ NEEDED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermedia
 
 POOLINGS = {"mean_tokens": "mean", "cls_token": "first", "max_tokens": "max"}
 PREFIX = "bert."
-"""Of models with a head."""
+"""Of tensor names in models with a head."""
 SEGMENTS = "embeddings.token_type_embeddings.weight"
 INPUTS = ("input_ids", "token_type_ids", "attention_mask")
 SHAPE = PLAIN | {
     "norm": "post", "normaliser": "layer", "positions": "learned", "bias": True, "feedforward_bias": True, "embed_norm": True,
 }  # fmt: skip
-"""What a model of ours must be for a BERT to be its equal."""
+"""What a model of ours must be to equal a BERT."""
 
 
 # ── the way in ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -56,7 +59,9 @@ def import_bert(source: Source) -> Imported:
 def model_of(config: dict[str, Any], source: Source) -> EncoderConfig:
     require(config, NEEDED, source)
     if config.get("is_decoder") or config.get("position_embedding_type", "absolute") != "absolute":
-        raise InputError(f"{source.folder}: a BERT reads in both directions, with absolute positions, got another kind")
+        raise InputError(
+            f"{source.folder}: a BERT must read in both directions, with absolute positions, got another kind"
+        )
     return EncoderConfig(
         width=config["hidden_size"],
         layers=config["num_hidden_layers"],
@@ -71,7 +76,7 @@ def model_of(config: dict[str, Any], source: Source) -> EncoderConfig:
 
 
 def embed_of(source: Source, model: EncoderConfig) -> EmbedConfig:
-    """As the modules of sentence-transformers say; without them, the mean."""
+    """The embedding settings that the modules of sentence-transformers define; without modules, the mean."""
     if not source.has("modules.json"):
         return EmbedConfig(max_length=model.max_length)
     pooling, normalise = "mean", False
@@ -82,17 +87,17 @@ def embed_of(source: Source, model: EncoderConfig) -> EmbedConfig:
                 pass
             case "Pooling":
                 if not PLAIN_NAME.fullmatch(path):
-                    raise InputError(f"{source.folder}: a module lies in a folder beside modules.json, got {path!r}")
+                    raise InputError(f"{source.folder}: a module must be in a folder beside modules.json, got {path!r}")
                 pooling = pooling_of(source, f"{path}/config.json")
             case "Normalize":
                 normalise = True
             case other:
-                raise InputError(f"{source.folder}: modules are Transformer, Pooling and Normalize, got {other!r}")
+                raise InputError(f"{source.folder}: modules must be Transformer, Pooling or Normalize, got {other!r}")
     return EmbedConfig(pooling, normalise, min(longest_of(source, model), model.max_length))  # type: ignore[arg-type]
 
 
 def longest_of(source: Source, model: EncoderConfig) -> int:
-    """Tokens of a text. What else is said of texts there would change vectors, and is refused."""
+    """Most tokens of a text. Other settings in these files that would change vectors are refused."""
     said = {
         name: value
         for file in ("sentence_bert_config.json", "config_sentence_transformers.json")
@@ -114,11 +119,11 @@ def pooling_of(source: Source, name: str) -> str:
         for mode, on in said.items()
         if mode.startswith("pooling_mode_") and on is True
     ]
-    if isinstance(newer := said.get("pooling_mode"), str):  # by one name, as it is written lately
+    if isinstance(newer := said.get("pooling_mode"), str):  # newer versions write a single name
         wanted = [{"mean": "mean_tokens", "cls": "cls_token", "max": "max_tokens"}.get(newer, newer)]
     if len(wanted) != 1 or wanted[0] not in POOLINGS:
         raise InputError(
-            f"{source.folder / name}: pooling is one of {', '.join(POOLINGS)}, got {', '.join(wanted) or 'none'}"
+            f"{source.folder / name}: pooling must be one of {', '.join(POOLINGS)}, got {', '.join(wanted) or 'none'}"
         )
     return POOLINGS[wanted[0]]
 
@@ -127,17 +132,17 @@ def pooling_of(source: Source, name: str) -> str:
 
 
 def misfits(config: EncoderConfig) -> list[str]:
-    """Why there is no such BERT."""
+    """What keeps a model from being exported as a BERT."""
     odd = [] if their_activation(config) else [f"model.activation = 'gelu', got {config.activation!r}"]
     return [*unlike(config, SHAPE), *grouped(config), *odd]
 
 
 def export_bert(model: nn.Module, vocabulary: Vocabulary, recipe: Recipe) -> Exported:
-    """Also as sentence-transformers reads it. A BERT's pooler, which our vectors do without, is not there."""
+    """A BERT that sentence-transformers reads, too. It lacks a pooler, which our vectors do without."""
     config, embed = recipe.encoder, recipe.embed
     pieces = pieces_of(vocabulary.source, closed=True)
     weights = give(model.state_dict(), dict(names_of(config)), config)
-    if not config.segments:  # a BERT always adds the vector of a kind of text: here that of the only one, which is 0
+    if not config.segments:  # a BERT always adds a segment vector: here the only one, which is 0
         weights[SEGMENTS] = torch.zeros(1, config.width)
     return Exported(
         config_of(config, vocabulary.source.size, pieces.id("pad_token") or 0),
@@ -166,7 +171,7 @@ def config_of(config: EncoderConfig, words: int, padding: int) -> dict[str, Any]
 
 
 def modules_of(embed: EmbedConfig, config: EncoderConfig) -> dict[str, bytes]:
-    """What sentence-transformers does with the states of tokens."""
+    """The files that define what sentence-transformers does with the states of tokens."""
     kinds = ["Transformer", "Pooling", *(["Normalize"] if embed.normalise else [])]
     modules = [
         {"idx": n, "name": str(n), "path": f"{n}_{kind}" if n else "", "type": f"sentence_transformers.models.{kind}"}
@@ -184,7 +189,7 @@ def modules_of(embed: EmbedConfig, config: EncoderConfig) -> dict[str, bytes]:
 
 
 def names_of(config: EncoderConfig) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Our name, and theirs: queries, keys and values are one matrix here."""
+    """Our name, and theirs. Here, queries, keys and values are one matrix."""
     yield "words.weight", ("embeddings.word_embeddings.weight",)
     yield "embed.positions.table.weight", ("embeddings.position_embeddings.weight",)
     if config.segments:

@@ -1,4 +1,4 @@
-"""The head that a BERT was pre-trained with: it says which words were hidden (models/masked_model.py)."""
+"""The head that a BERT was pre-trained with: it predicts hidden words (models/masked_model.py)."""
 
 from collections.abc import Mapping
 
@@ -22,16 +22,16 @@ SAID_TWICE = {
     "cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",
     "cls.predictions.decoder.bias": "cls.predictions.bias",
 }
-"""What some have stored once more under another name."""
+"""Tensors that some models store a second time: the second name, and the first."""
 
 
 def names_with_head(names: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """Of the encoder alone, and then of what is around it."""
+    """The names of the encoder, as part of a model with a head, and those of the head."""
     return {f"body.{ours}": theirs for ours, theirs in names.items()} | HEAD
 
 
 def knows_words(stored: Mapping[str, Tensor], pieces: ForeignPieces) -> bool:
-    """Is the head there, whole, over the table of words that is read from, and has the tokenizer a mask?"""
+    """Whether the head is complete and tied to the word table, and the tokenizer has a mask and a special id 0."""
     whole = all(name in stored for parts in HEAD.values() for name in parts)
     return whole and is_tied(stored) and find_mask(pieces) is not None and PADDING in pieces.specials
 

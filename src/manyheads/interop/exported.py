@@ -1,4 +1,4 @@
-"""What is made of a model of ours for other libraries, and which models can be told in their words."""
+"""What a model of ours becomes for other libraries, and which models can be described in their terms."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -16,13 +16,17 @@ from manyheads.storage import write_whole
 __all__ = ["PLAIN", "Exported", "as_json", "grouped", "their_activation", "unlike"]
 
 PLAIN = {"score": "scaled-dot", "qk_norm": False, "window": None}
-"""What no class of Hugging Face that we know of has another choice for. Shapes only: what drops out in training alone is not asked for."""
+"""Settings for which no Hugging Face class that we know of offers a choice.
+
+Only the shape of a model matters: dropout, which acts in training alone, is not compared.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Exported:
-    """
-    config   of config.json; its first architecture is the class that reads it
+    """A model as another library reads it.
+
+    config   contents of config.json; its first architecture is the class that reads it
     more     other files, by name
     """
 
@@ -36,7 +40,7 @@ class Exported:
 
     def save(self, folder: str | Path) -> None:
         tensors = {name: tensor.detach().float().cpu().contiguous() for name, tensor in self.weights.items()}
-        weights = save(tensors, metadata={"format": "pt"})  # without which older versions do not read it
+        weights = save(tensors, metadata={"format": "pt"})  # older versions do not read it without this
         write_whole(Path(folder), {"config.json": as_json(self.config), "model.safetensors": weights, **self.more})
 
 
@@ -45,14 +49,14 @@ def as_json(value: Any) -> bytes:
 
 
 def unlike(config: StackConfig, wanted: Mapping[str, object]) -> Iterator[str]:
-    """What a model has otherwise than it would have to be."""
+    """The settings in which a model differs from what is wanted."""
     for name, value in wanted.items():
         if (given := getattr(config, name)) != value:
             yield f"model.{name} = {value!r}, got {given!r}"
 
 
 def grouped(config: StackConfig) -> Iterator[str]:
-    """The same for heads: each has keys and values of its own, as wide as it takes for all together to be as wide as the model."""
+    """The same for heads: each must have its own keys and values, and together they must be as wide as the model."""
     even = {
         "kv_heads": config.heads,
         "key_width": config.width // config.heads,
@@ -64,5 +68,5 @@ def grouped(config: StackConfig) -> Iterator[str]:
 
 
 def their_activation(config: StackConfig) -> str | None:
-    """Their first name for it, if they have one."""
+    """Their first name for the activation, or None if they have none."""
     return next((theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation), None)

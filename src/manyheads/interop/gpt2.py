@@ -25,13 +25,13 @@ __all__ = ["export_gpt2", "import_gpt2", "misfits"]
 
 NEEDED = ("n_embd", "n_layer", "n_head", "n_positions")
 UNLIKE = {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False}
-"""What a model must say, or leave unsaid, to be computed as ours are."""
+"""Settings that a model must have, or leave out, to compute what ours compute."""
 PREFIX = "transformer."
 TURNED = (".attn.c_attn.weight", ".attn.c_proj.weight", ".mlp.c_fc.weight", ".mlp.c_proj.weight")
-"""They are stored with their inputs down the side."""
+"""These matrices are stored transposed, with one row per input."""
 BUFFERS = (".attn.bias", ".attn.masked_bias")
 SHAPE = PLAIN | {"norm": "pre", "normaliser": "layer", "positions": "learned", "bias": True, "feedforward_bias": True}
-"""What a model of ours must be for a GPT-2 to be its equal."""
+"""What a model of ours must be to equal a GPT-2."""
 
 
 # ── the way in ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -70,7 +70,7 @@ def model_of(config: dict[str, Any], source: Source) -> LanguageModelConfig:
 
 
 def misfits(config: LanguageModelConfig) -> list[str]:
-    """Why there is no such GPT-2."""
+    """What keeps a model from being exported as a GPT-2."""
     odd = [] if their_activation(config) else [f"model.activation = 'gelu-tanh', got {config.activation!r}"]
     return [*unlike(config, SHAPE), *grouped(config), *odd]
 

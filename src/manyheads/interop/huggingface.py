@@ -1,6 +1,7 @@
-"""A model folder as Hugging Face's libraries write and read it: JSON and safetensors. Nothing in it is run, and pickles are not opened.
+"""A model folder as Hugging Face's libraries write and read it: JSON and safetensors.
 
-One table of names serves both ways: `take` joins their tensors into ours, `give` cuts ours into theirs.
+Nothing in it is run, and pickles are not opened. One table of names serves both directions: `take` joins their tensors
+into ours, `give` cuts ours into theirs.
 """
 
 import json
@@ -21,24 +22,24 @@ __all__ = ["Names", "Source", "give", "take"]
 LARGEST_JSON = 64 << 20
 
 Names = Mapping[str, tuple[str, ...]]
-"""Our name of a tensor, and theirs of what stands one below the other in it: queries, keys and values, or the two halves of a gate."""
+"""Our name of a tensor, and their names of its stacked parts: queries, keys and values, or both halves of a gate."""
 
 
 class Source:
-    """The folder that is read from."""
+    """The folder to import from."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         if not self.folder.is_dir():
             raise InputError(
-                f"what is imported is a folder of Hugging Face's libraries, got {str(folder)!r}: there is no such folder"
+                f"a model to import must be a folder that Hugging Face's libraries saved, got {str(folder)!r}: there is no such folder"
             )
 
     def has(self, name: str) -> bool:
         return (self.folder / name).is_file()
 
     def json(self, name: str, kind: type = dict) -> Any:
-        """What a file holds: an object, or a list if that is what is asked for."""
+        """The contents of a file: an object, or a list if that is the `kind` wanted."""
         path = self.folder / name
         try:
             if path.stat().st_size > LARGEST_JSON:
@@ -47,18 +48,18 @@ class Source:
             if not isinstance(found, kind):
                 raise ValueError(f"it holds {brief(found)}")
         except OSError as error:
-            raise InputError(f"a model to import has a {name}, got {self.folder}: {error.strerror}") from None
+            raise InputError(f"a model to import must have a {name}, got {self.folder}: {error.strerror}") from None
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path} must be JSON as Hugging Face writes it: {brief(error)}") from None
         return found
 
     def weights(self) -> dict[str, Tensor]:
-        """By their names, in float32."""
+        """The weights by name, in float32."""
         path = self.folder / "model.safetensors"
         if not path.is_file():
             pickled = self.has("pytorch_model.bin")
             raise InputError(
-                f"weights are imported from a model.safetensors, got {self.folder} without one",
+                f"a model to import must have a model.safetensors, got {self.folder} without one",
                 hint="pytorch_model.bin is a pickle, which could run anything: save_pretrained(folder) of `transformers` writes safetensors"
                 if pickled
                 else None,
@@ -71,10 +72,10 @@ class Source:
 
 
 def take(weights: Mapping[str, Tensor], names: Names, where: object) -> dict[str, Tensor]:
-    """Our names, and the tensors that stand one below the other under each. What is missing is named."""
+    """Our names, each with their tensors stacked. An error names what is missing."""
     missing = sorted({name for parts in names.values() for name in parts} - weights.keys())
     if missing:
-        raise InputError(f"{where}: a model of this kind has {missing[0]}, got one without it")
+        raise InputError(f"{where}: a model of this kind must have {missing[0]}, got one without it")
     try:
         return {ours: torch.cat([weights[name] for name in theirs]) for ours, theirs in names.items()}
     except RuntimeError as error:
@@ -82,7 +83,7 @@ def take(weights: Mapping[str, Tensor], names: Names, where: object) -> dict[str
 
 
 def give(weights: Mapping[str, Tensor], names: Names, config: StackConfig) -> dict[str, Tensor]:
-    """The way back: their names, and ours cut into what stands one below the other under each."""
+    """The way back: their names, each with its part of our tensor."""
     queries, keys = config.heads * config.head_width, (config.kv_heads or config.heads) * config.head_width
     found: dict[str, Tensor] = {}
     for ours, theirs in names.items():

@@ -1,4 +1,4 @@
-"""What is made of a model from elsewhere, whatever it is."""
+"""What a model from elsewhere becomes, whatever its kind."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ ACTIVATIONS = {
 
 @dataclass(frozen=True, eq=False)
 class Imported:
-    """What a model folder is made of, and what of the original is not in it."""
+    """The contents of a model folder, and what it lacks of the original."""
 
     recipe: Recipe
     vocabulary: Vocabulary
@@ -36,7 +36,7 @@ class Imported:
     left_out: list[str] = field(default_factory=list)
 
     def check(self, source: Source) -> None:
-        """Are they the weights of that model, all of them numbers? What is written can then be read."""
+        """Check that the weights belong to this model and are all finite, so that what is written can be read."""
         load_weights(build_by_task(self.recipe, self.vocabulary), dump_weights(self.weights), str(source.folder))
 
     def save(self, folder: str | Path) -> None:
@@ -44,17 +44,17 @@ class Imported:
 
 
 def beyond(stored: Mapping[str, Tensor], names: Mapping[str, tuple[str, ...]], but: Collection[str]) -> list[str]:
-    """What is stored and not taken over; `but` are names of what is no loss."""
+    """Names of what is stored but not taken over, except those in `but`, which are no loss."""
     return sorted(stored.keys() - {name for parts in names.values() for name in parts} - set(but))
 
 
 def cut_words(weights: dict[str, Tensor], names: list[str], pieces: ForeignPieces, source: Source) -> None:
-    """Tables of words are filled up to round numbers: rows that no piece has are cut off."""
+    """Cut off the rows of word tables that belong to no piece: tables are often filled up to round numbers."""
     for name in names:
         rows = len(weights[name])
         if rows < pieces.size:
             raise InputError(
-                f"{source.folder}: every piece has a vector, got {pieces.size:,} pieces and {rows:,} vectors"
+                f"{source.folder}: every piece must have a vector, got {pieces.size:,} pieces and {rows:,} vectors"
             )
         weights[name] = weights[name][: pieces.size].clone()
 
@@ -62,10 +62,10 @@ def cut_words(weights: dict[str, Tensor], names: list[str], pieces: ForeignPiece
 def require(
     config: Mapping[str, object], names: tuple[str, ...], source: Source, optional: tuple[str, ...] = ()
 ) -> None:
-    """Sizes must be there, as whole numbers; what is optional may also be null."""
+    """Check that sizes are there, as whole numbers; those that are optional may be missing or null."""
     for name in names:
         if name not in config:
-            raise InputError(f"{source.folder}: the config.json of such a model has {name}, got none")
+            raise InputError(f"{source.folder}: the config.json of such a model must have {name}, got none")
     for name in (*names, *optional):
         if type(config.get(name)) is not int and not (name in optional and config.get(name) is None):
             raise InputError(f"{source.folder}: {name} must be a whole number, got {brief(config[name])}")
@@ -74,5 +74,5 @@ def require(
 def known(name: str, value: object, table: Mapping[str, str], source: Source) -> str:
     """Our name for a value."""
     if not isinstance(value, str) or value not in table:
-        raise InputError(f"{source.folder}: {name} is one of {', '.join(table)}, got {brief(value)}")
+        raise InputError(f"{source.folder}: {name} must be one of {', '.join(table)}, got {brief(value)}")
     return table[value]

@@ -1,4 +1,4 @@
-"""What all language models of Hugging Face have in common: what stands around their texts, how they are called, and what they become here."""
+"""What all of Hugging Face's language models share: begin and end of texts, inputs, and what they become here."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ __all__ = ["HEAD", "exported_language_model", "frame_said", "imported_language_m
 HEAD = "lm_head.weight"
 
 OPEN_INPUTS = ("input_ids", "attention_mask")
-"""What a language model is called with."""
+"""The inputs of a language model."""
 
 
 def imported_language_model(
@@ -32,7 +32,10 @@ def imported_language_model(
     names: Names,
     buffers: tuple[str, ...],
 ) -> Imported:
-    """buffers   how tensors are called that nobody learnt: leaving them out is no loss"""
+    """What becomes of a language model: a recipe, a vocabulary and weights.
+
+    buffers   endings of the names of tensors that nobody learnt: leaving these out is no loss
+    """
     weights = take(stored, names, source.folder)
     cut_words(weights, ["words.weight"] if model.tie else ["words.weight", "head.weight"], pieces, source)
     left_out = [name for name in beyond(stored, names, (HEAD,)) if not name.endswith(buffers)]
@@ -44,13 +47,16 @@ def imported_language_model(
 def exported_language_model(
     said: Mapping[str, Any], weights: Mapping[str, Tensor], tokenizer: Tokenizer, longest: int
 ) -> Exported:
-    """The way back: what its config.json says, its weights, and pieces of texts that have no end."""
+    """The way back: the contents of its config.json, its weights, and pieces that put no end after a text."""
     pieces = pieces_of(tokenizer, closed=False)
     return Exported({**said, "pad_token_id": pieces.id("pad_token")}, weights, pieces.files(longest, OPEN_INPUTS))
 
 
 def open_pieces(config: Mapping[str, Any], source: Source) -> ForeignPieces:
-    """Pieces with the tokens that begin and end a text. If none is said to begin it, the one that ends it does, as in GPT-2."""
+    """Pieces with the tokens that begin and end a text.
+
+    If config.json names no token to begin it, the one that ends it does, as in GPT-2.
+    """
     stored, ends = source.json("tokenizer.json"), ends_of(config, source)
     pieces, begin = ForeignPieces(stored, ends[:1], ends), config.get("bos_token_id")
     return ForeignPieces(stored, [begin], ends) if type(begin) is int and 0 <= begin < pieces.size else pieces
@@ -61,12 +67,12 @@ def ends_of(config: Mapping[str, Any], source: Source) -> list[int]:
     said = config.get("eos_token_id")
     ends = [] if said is None else said if isinstance(said, list) else [said]
     if not all(type(end) is int for end in ends):
-        raise InputError(f"{source.folder}: eos_token_id is a number, or a list of them, got {brief(said)}")
+        raise InputError(f"{source.folder}: eos_token_id must be a number or a list of numbers, got {brief(said)}")
     return ends
 
 
 def frame_said(tokenizer: Tokenizer) -> dict[str, Any]:
-    """The way back."""
+    """The way back: the tokens that begin and end a text, as config.json names them."""
     begin, end = frame_of(tokenizer)
     return {
         "bos_token_id": begin[0] if begin else None,

@@ -1,4 +1,7 @@
-"""Llama from a folder of Hugging Face, and back: rotary positions, SwiGLU, RMS norms, heads that may share keys and values."""
+"""Llama from a folder of Hugging Face, and back.
+
+It has rotary positions, SwiGLU, RMS norms, and heads that may share keys and values.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,10 +28,10 @@ __all__ = ["config_of", "export_llama", "import_llama", "misfits"]
 
 NEEDED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "max_position_embeddings")
 BASE = 10_000.0
-"""By which rotary positions turn here."""
+"""The base of rotary positions here."""
 BUFFERS = ("rotary_emb.inv_freq",)
 SHAPE = PLAIN | {"norm": "pre", "normaliser": "rms", "positions": "rotary", "activation": "swiglu"}
-"""What a model of ours must be for a Llama to be its equal."""
+"""What a model of ours must be to equal a Llama."""
 
 
 # ── the way in ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -44,7 +47,9 @@ def model_of(config: dict[str, Any], source: Source) -> LanguageModelConfig:
     require(config, NEEDED, source, optional=("num_key_value_heads", "head_dim"))
     check_rotary(config, source)
     if config.get("hidden_act", "silu") != "silu":
-        raise InputError(f"{source.folder}: the hidden_act of a Llama is 'silu', got {brief(config['hidden_act'])}")
+        raise InputError(
+            f"{source.folder}: the hidden_act of a Llama must be 'silu', got {brief(config['hidden_act'])}"
+        )
     return LanguageModelConfig(
         width=config["hidden_size"],
         layers=config["num_hidden_layers"],
@@ -66,7 +71,10 @@ def model_of(config: dict[str, Any], source: Source) -> LanguageModelConfig:
 
 
 def check_rotary(config: dict[str, Any], source: Source) -> None:
-    """Positions turn as ours do: not stretched, and by the usual base. Newer versions say it in one table, older ones in two keys."""
+    """Refuse positions that do not turn as ours do: stretched ones, and any with another base.
+
+    Newer versions store this in one table, older ones under two keys.
+    """
     said = config.get("rope_parameters") or config.get("rope_scaling") or {}
     table = said if isinstance(said, dict) else {"rope_type": said}
     kind, base = (
@@ -75,7 +83,7 @@ def check_rotary(config: dict[str, Any], source: Source) -> None:
     )
     if kind != "default" or base != BASE:
         raise InputError(
-            f"{source.folder}: rotary positions that can be imported have the rope_type 'default' and the rope_theta {BASE:g}, "
+            f"{source.folder}: rotary positions to import must have the rope_type 'default' and the rope_theta {BASE:g}, "
             f"got {brief(kind)} and {brief(base)}"
         )
 
@@ -84,7 +92,7 @@ def check_rotary(config: dict[str, Any], source: Source) -> None:
 
 
 def misfits(config: LanguageModelConfig) -> list[str]:
-    """Why there is no such Llama."""
+    """What keeps a model from being exported as a Llama."""
     wide = config.value_width not in (None, config.head_width)
     return [
         *unlike(config, SHAPE),
@@ -99,7 +107,7 @@ def export_llama(model: nn.Module, vocabulary: Vocabulary, recipe: Recipe) -> Ex
 
 
 def config_of(config: LanguageModelConfig, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Of dropout a Llama knows that of the attention weights alone."""
+    """The contents of config.json. The only dropout that a Llama knows is that of the attention weights."""
     return {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
@@ -126,7 +134,7 @@ def config_of(config: LanguageModelConfig, tokenizer: Tokenizer) -> dict[str, An
 
 
 def names_of(config: LanguageModelConfig) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Our name, and theirs: queries, keys and values are one matrix here, and so are the halves of a gate."""
+    """Our name, and theirs. Here, queries, keys and values are one matrix, and so are the halves of a gate."""
     yield "words.weight", ("model.embed_tokens.weight",)
     yield "decoder.norm.weight", ("model.norm.weight",)
     if not config.tie:

@@ -1,8 +1,8 @@
-"""A tokenizer as Hugging Face's libraries read it: tokenizer.json, and beside it what they call its special tokens.
+"""A tokenizer as Hugging Face's libraries read it: tokenizer.json and, beside it, the names of its special tokens.
 
-Pieces that came from there go back as they were. Byte pairs of our own become a byte-level BPE that cuts every line (but an empty one, which
-is a space to us and nothing to it) into the same pieces, with the same ids. Theirs finds special tokens in what people type; ours must not be
-found, so each has a newline in its name, which no line has.
+Pieces that came from there go back unchanged. Byte pairs of our own become a byte-level BPE that cuts every line into
+the same pieces, with the same ids (except an empty line, which is a space to us and nothing to it). Their tokenizer
+finds special tokens in what people type; ours must not be found, so each has a newline in its name, which no line has.
 """
 
 import json
@@ -26,16 +26,17 @@ ROLES = {
     "sep_token": ("[SEP]",),
     "mask_token": ("[MASK]", "<mask>"),
 }
-"""What Hugging Face calls special tokens, and what those of other people are spelt like."""
+"""What Hugging Face calls special tokens, and how other people's are spelt."""
 
 UNTYPED = [f"{name}\n" for name in SPECIALS]
-"""Ours, by id."""
+"""The names of our special tokens, by id."""
 
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """
-    special    tokens by what Hugging Face calls them: "pad_token", "bos_token" …
+    """A tokenizer for Hugging Face's libraries.
+
+    special    its special tokens, by what Hugging Face calls them: "pad_token", "bos_token" …
     """
 
     tokenizer: tokenizers.Tokenizer
@@ -45,7 +46,11 @@ class Pieces:
         return self.tokenizer.token_to_id(self.special[role]) if role in self.special else None
 
     def files(self, longest: int, inputs: Sequence[str]) -> dict[str, bytes]:
-        """longest   tokens of a text; inputs   what the model is to be called with"""
+        """Its files, by name.
+
+        longest   most tokens of a text
+        inputs    names of the inputs that the model takes
+        """
         config = {
             "tokenizer_class": "PreTrainedTokenizerFast",
             "model_max_length": longest,
@@ -60,7 +65,10 @@ class Pieces:
 
 
 def pieces_of(tokenizer: Tokenizer, *, closed: bool) -> Pieces:
-    """closed   a text has an end, as an encoder reads it; it is open if a model is to go on with it"""
+    """A tokenizer of ours as one of theirs.
+
+    closed   a text has an end, as an encoder reads it; it is open if a model is to continue it
+    """
     match tokenizer:
         case ForeignPieces():
             return Pieces(tokenizer.tokenizer, special_of(tokenizer))
@@ -70,7 +78,7 @@ def pieces_of(tokenizer: Tokenizer, *, closed: bool) -> Pieces:
             )
         case _:
             raise InputError(
-                f"pieces that Hugging Face's libraries can cut are byte pairs, got a tokenizer of the kind {tokenizer.kind!r}",
+                f"a tokenizer must be byte pairs to be exported, got one of the kind {tokenizer.kind!r}",
                 hint="a model trained with data.tokenizer=bpe can be exported",
             )
 

@@ -1,4 +1,4 @@
-"""An encoder that says which of several classes a text is of.
+"""An encoder that predicts which of several classes a text belongs to.
 
     logits = model(ids, layout, segments)           one for each class
 
@@ -28,13 +28,16 @@ def classify_states(
     dropout: Callable[[Tensor], Tensor],
     head: Callable[[Tensor], Tensor],
 ) -> Float[Tensor, "B C"]:
-    """Logits of texts from the states of their tokens: one vector a text, dropout, and a linear map of it."""
+    """Logits of texts from the states of their tokens: pooled to one vector per text, dropout, a linear map."""
     return head(dropout(pool(states, layout).to(states.dtype)))
 
 
 class TextClassifier(nn.Module):
-    """`body` is an encoder like any other: it may come from elsewhere, and be given away. The head begins with zeros: before it has learnt, all
-    classes are as likely, and what the body knows is not disturbed by noise."""
+    """An encoder, `body`, and a linear head that classifies texts.
+
+    The body is an encoder like any other: it may come from elsewhere, and may be taken out. The head starts at zero:
+    before training, all classes are equally likely, and no noise disturbs what the body knows.
+    """
 
     def __init__(self, config: EncoderConfig, vocabulary: int, classes: int, pooling: str = "mean") -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""The shapes of Transformers: every number and choice that building one needs, checked before anything is built.
+"""The shapes of Transformers: every number and choice needed to build one, checked before anything is built.
 
-Nothing here imports torch, so that recipes can be read, listed and refused in no time.
+Nothing here imports torch, so that recipes can be read, listed and refused at once.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from manyheads.sections import Section, between
 __all__ = ["EncoderConfig", "LanguageModelConfig", "ParallelConfig", "StackConfig", "TransformerConfig"]
 
 SPREAD = 64
-"""Where the length of a target is predicted, it is at most so many tokens longer, or shorter, than its source."""
+"""A predicted target length differs from the length of the source by at most this many tokens."""
 
 Positions = Literal["sinusoidal", "sinusoidal-split", "learned", "rotary", "none"]
 Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "swiglu"]
@@ -21,31 +21,34 @@ Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "swiglu"]
 
 @dataclass(frozen=True)
 class StackConfig(Section):
-    """What every Transformer has: blocks of attention and feed-forward layers, one on top of the other. The defaults are the paper's
-    base model.
+    """What every Transformer has: a stack of attention and feed-forward blocks.
 
-    width                  of the model, at every position
-    layers                 blocks; of an encoder-decoder, those of the encoder, and of the decoder unless said otherwise
-    heads                  attention heads
-    kv_heads               key/value heads, shared by groups of heads (default: one for each head)
-    key_width              of queries and keys in a head (default: width / heads)
-    value_width            of values in a head (default: key_width)
-    feedforward            width of the hidden layer
-    activation             of the hidden layer
-    dropout                on the embeddings and on the output of every sublayer
-    attention_dropout      on the attention weights; 0 keeps every fast path open
-    feedforward_dropout    on the hidden layer
-    drop_path              chance to skip a sublayer for a sentence; grows from 0 to this over the depth
-    norm                   "pre" (before each sublayer) or "post" (after the residual: the paper)
-    normaliser             "layer" or "rms"
-    norm_eps               added to the variance
-    positions              "sinusoidal", "sinusoidal-split", "learned", "rotary" or "none"
+    The defaults are those of the paper's base model.
+
+    width                  width of the model: numbers in the vector of a token
+    layers                 blocks; in an encoder-decoder, of the encoder, and of the decoder unless decoder_layers is
+                           set
+    heads                  attention heads in each layer
+    kv_heads               key/value heads, each shared by a group of heads (default: one for each head)
+    key_width              width of queries and keys in a head (default: width / heads)
+    value_width            width of values in a head (default: key_width)
+    feedforward            width of the hidden layer of the feed-forward sublayers
+    activation             activation of the hidden layer of the feed-forward sublayers
+    dropout                dropout on the embeddings and on the output of every sublayer
+    attention_dropout      dropout on the attention weights; 0 keeps every fast path available
+    feedforward_dropout    dropout on the hidden layer of the feed-forward sublayers
+    drop_path              probability of skipping a sublayer for a sentence; grows from 0 to this over the depth
+    norm                   where norms are: "pre" (before each sublayer) or "post" (after the residual, as in the paper)
+    normaliser             kind of norm: "layer" or "rms"
+    norm_eps               added to the variance in a norm
+    positions              how positions are encoded: "sinusoidal" (sines and cosines alternate), "sinusoidal-split"
+                           (all sines, then all cosines), "learned", "rotary" or "none"
     max_length             rows of the table of learned positions
-    score                  "scaled-dot", "dot" or "additive"
-    qk_norm                normalise queries and keys, head by head
+    score                  attention score: "scaled-dot", "dot" or "additive"
+    qk_norm                normalise queries and keys in each head
     bias                   biases on the attention projections
     feedforward_bias       biases in the feed-forward layers
-    window                 an encoder's self-attention sees only so far to its [left, right]
+    window                 [left, right]: how far an encoder's self-attention sees to either side (default: everything)
     """
 
     width: int = between(1, 65_536, default=512)
@@ -78,7 +81,10 @@ class StackConfig(Section):
 
     @property
     def packs_well(self) -> bool:
-        """Is there a kernel for its attention over packed sentences? All others are padded for it, each to the longest there might be."""
+        """Whether there is a kernel for this attention over packed sentences.
+
+        Without one, each sentence is padded for attention to the longest that there might be.
+        """
         plain = self.score != "additive" and not self.attention_dropout
         alike = (self.value_width or self.head_width) == self.head_width
         return plain and alike and self.head_width <= 256 and self.head_width % 8 == 0
@@ -98,9 +104,10 @@ class StackConfig(Section):
 class TransformerConfig(StackConfig):
     """An encoder-decoder Transformer.
 
-    decoder_layers         decoder blocks
-    cross                  the decoder reads the "last" encoder layer, or the one at the "same" depth
-    tie                    one embedding for "all" of source, target and output, for "target" and output, or "none"
+    decoder_layers         decoder blocks (default: layers)
+    cross                  encoder layer that a decoder block reads: the "last", or the one at the "same" depth
+    tie                    what shares one embedding table: "all" of source, target and output; "target" and output;
+                           "none"
     """
 
     decoder_layers: int | None = between(1, 1_000, default=None)
@@ -109,12 +116,12 @@ class TransformerConfig(StackConfig):
 
     @property
     def depth(self) -> int:
-        """Decoder blocks."""
+        """Number of decoder blocks."""
         return self.decoder_layers or self.layers
 
     @property
     def causal(self) -> bool:
-        """Does a target token see only those before it?"""
+        """Whether a target token sees only the tokens before it."""
         return True
 
     def rules(self) -> Iterator[str]:
@@ -127,9 +134,9 @@ class TransformerConfig(StackConfig):
 class ParallelConfig(TransformerConfig):
     """An encoder-decoder that writes all of its tokens at once: each sees all places of the target.
 
-    writes                 "mask": masked places are filled in, several times over, as many places as a predictor of the length says;
-                           "end": the same, on more places than are needed, cut at the first end;
-                           "graph": the vertices of a graph, of which one path is read
+    writes                 how it writes: "mask" predicts the number of places and fills in masked ones over several
+                           iterations; "end" does so on more places than are needed and cuts at the first end; "graph"
+                           writes the vertices of a graph, of which one path is read
     places                 for "end" and "graph": places for each source token
     """
 
@@ -141,8 +148,11 @@ class ParallelConfig(TransformerConfig):
         return False
 
     def places_for(self, source: int, target: int = 0) -> int:
-        """Places that a pair takes, by its tokens, the end of the source among them: enough for the target, if it is known, and as many
-        as there will be when it is not. The first and the last vertex of a graph say nothing; behind a target stands an end."""
+        """Places that a pair takes, from its numbers of tokens (the end of the source included).
+
+        They are enough for the target, if it is known, and at least as many as there will be when it is not. The
+        first and the last vertex of a graph write nothing; a target is followed by an end.
+        """
         if self.writes == "mask":
             return max(1, target)
         return max(ceil(self.places * source), target) + (2 if self.writes == "graph" else 1)
@@ -152,7 +162,7 @@ class ParallelConfig(TransformerConfig):
 class EncoderConfig(StackConfig):
     """An encoder alone. The defaults are those of BERT.
 
-    segments               kinds of text that a token can be in, each with a vector of its own; 0 = they are not told apart
+    segments               kinds of text that a token can be in, each with a learned vector; 0 = no distinction
     embed_norm             normalise the sum of a token's vectors before the first block
     """
 
@@ -173,7 +183,7 @@ class EncoderConfig(StackConfig):
 class LanguageModelConfig(StackConfig):
     """A decoder alone. The defaults are those of GPT-2.
 
-    tie                    one table for the tokens that are read and those that are written
+    tie                    use one table for the tokens that are read and those that are written
     """
 
     width: int = between(1, 65_536, default=768)

@@ -1,8 +1,8 @@
-"""What a Transformer costs: parameters and multiply-adds of one forward pass, part by part.
+"""The cost of a Transformer: parameters and multiply-adds of one forward pass, part by part.
 
-Plain arithmetic on the configuration: nothing is built and torch is not imported. Tests hold the parameters equal
-to those of the model as built, and the multiply-adds equal to PyTorch's own flop counter on the explicit path.
-Multiply-adds are those of matrix products; a masked score costs as much as any other, as it does on that path.
+Plain arithmetic on the configuration: nothing is built and torch is not imported. Tests check that the parameters equal
+those of the model as built, and the multiply-adds equal PyTorch's own flop counter on the explicit path.
+Only matrix products count as multiply-adds; a masked score costs as much as any other, as it does on that path.
 A multiply-add is two floating-point operations, and a training step costs three forward passes.
 
     embedding     words, learned positions, kinds of text; reading a table multiplies nothing
@@ -63,7 +63,7 @@ NOTHING = Cost(Counter(), Counter())
 
 
 def attention_cost(config: StackConfig, *, batch: int, queries: int, keys: int, output: bool = True) -> Cost:
-    """One multi-head attention of `queries` to `keys` (to themselves, if as many)."""
+    """One multi-head attention of `queries` queries to `keys` keys."""
     width, heads, kv_heads = config.width, config.heads, config.kv_heads or config.heads
     key_width = config.head_width
     value_width = config.value_width or key_width
@@ -113,7 +113,7 @@ def head_cost(config: StackConfig, words: int, *, tied: bool, batch: int, length
 
 
 def stack_cost(config: StackConfig, layers: int, *, batch: int, length: int, memory: int | None = None) -> Cost:
-    """Blocks, all alike, and the norm after the last. With a memory of so many tokens, each block reads that, too."""
+    """Blocks, all alike, and the norm after the last. If there is a memory, of `memory` tokens, each block reads it."""
     norm = norm_cost(config)
     block = (
         attention_cost(config, batch=batch, queries=length, keys=length)
@@ -153,12 +153,15 @@ def parallel_cost(
     source_length: int = 1,
     target_length: int = 1,
 ) -> Cost:
-    """One pass over all places of `batch` sentence pairs: one iteration. What tells lengths, or links, is counted with the head."""
+    """One iteration: one pass over all places of `batch` sentence pairs.
+
+    The layers that predict lengths or links count as "head"; the products of every vertex with every other as "scores".
+    """
     places = config.places_for(source_length, target_length)
     plain = transformer_cost(config, vocabulary, batch=batch, source_length=source_length, target_length=places)
     mask = table_cost(
         config, 1 if config.tie != "none" else 2
-    )  # a row that is read; the untied head has one that is never written
+    )  # the mask's row in the table that is read; an untied head has one, too, but the mask is never written
     return plain + mask + OF_PLACES[config.writes](config, batch, places)
 
 
@@ -168,7 +171,7 @@ def length_cost(config: ParallelConfig, batch: int, _places: int) -> Cost:
 
 
 def link_cost(config: ParallelConfig, batch: int, places: int) -> Cost:
-    """Queries, keys and gates of every vertex, and every vertex with every other."""
+    """Queries, keys and gates of every vertex, and the scores of every vertex with every other."""
     width, outputs = config.width, 2 * config.width + config.heads
     return Cost(
         Counter({"head": (width + 1) * outputs}),
@@ -180,7 +183,7 @@ OF_PLACES = {"mask": length_cost, "end": lambda *_: NOTHING, "graph": link_cost}
 
 
 def encoder_cost(config: EncoderConfig, vocabulary: int, *, batch: int = 1, length: int = 1) -> Cost:
-    """One forward pass of `batch` texts, up to a vector of each token: what is made of these is not counted."""
+    """One forward pass of `batch` texts, up to one vector per token: what is computed from these is not counted."""
     check_length(config, length)
     return (
         table_cost(config, vocabulary + config.segments)
@@ -191,7 +194,7 @@ def encoder_cost(config: EncoderConfig, vocabulary: int, *, batch: int = 1, leng
 
 
 def language_model_cost(config: LanguageModelConfig, vocabulary: int, *, batch: int = 1, length: int = 1) -> Cost:
-    """One forward pass of `batch` texts, with what comes next at every token, as in training."""
+    """One forward pass of `batch` texts, with a prediction at every token, as in training."""
     check_length(config, length)
     return (
         table_cost(config, vocabulary)

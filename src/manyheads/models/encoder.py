@@ -1,4 +1,4 @@
-"""An encoder alone: it reads a text and has a vector for each of its tokens, which has seen all the others.
+"""An encoder alone: it reads a text and returns a vector for each token, which has seen all the others.
 
     states = model(ids)                             of every token
     states = model(ids, layout, segments)           packed, or of texts of several kinds
@@ -27,7 +27,7 @@ __all__ = ["TextEncoder"]
 
 
 class TextEncoder(nn.Module):
-    """Of texts over `vocabulary` tokens."""
+    """An encoder of texts over `vocabulary` tokens."""
 
     def __init__(self, config: EncoderConfig, vocabulary: int) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class TextEncoder(nn.Module):
 
 
 class EmbedTokens(nn.Module):
-    """Words + kinds of text + positions, normalised if the model wants it, dropout."""
+    """Words + kinds of text + positions, normalised if the model is configured so, then dropout."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -70,5 +70,5 @@ class EmbedTokens(nn.Module):
         if self.segments is not None:
             words = words + (self.segments.weight[0] if segments is None else self.segments(segments))
         elif segments is not None and torch.any(segments != 0):
-            raise OptionError("this model does not tell kinds of text apart, got segments")
+            raise OptionError("segments must be left out or all 0 in a model built with segments = 0, got others")
         return self.dropout(self.norm(self.positions(words, layout)))

@@ -1,11 +1,11 @@
-"""How every parameter starts, in one place.
+"""How every parameter is initialised, in one place.
 
-words                       normal, 1/√D    read times √D, a word has unit variance
+words                       normal, 1/√D    multiplied by √D when read, a word has unit variance
 learned positions           normal, 1/√2    as large as the sinusoids they replace
-query, key, value, up       Xavier uniform  each matrix by its own fan-in and fan-out, also where several share a tensor
+query, key, value, up       Xavier uniform  each matrix by its own fan-in and fan-out, even where several share a tensor
 output, down                Xavier uniform  pre-norm: times 1/√(sublayers of the stack), so that the residual
                                             stream does not grow with depth; post-norm renormalises it anyway
-untied head                 normal, 1/√D    as the tied one, which is the words
+untied head                 normal, 1/√D    like a tied head, which is the table of words
 biases                      0
 norms                       1, 0
 additive score              normal, 1/√K
@@ -53,7 +53,7 @@ def xavier(matrices: Iterable[Tensor]) -> None:
 
 
 def shrink_residuals(stack: Encoder | Decoder) -> None:
-    """In a pre-norm stack n sublayers add up on one stream: each starts at 1/√n of its size."""
+    """In a pre-norm stack, n sublayers add up on one stream: scale the last matrix of each by 1/√n."""
     sublayers = [m for m in stack.modules() if isinstance(m, (MultiHeadAttention, FeedForward))]
     if not any(isinstance(m, PreNorm) for m in stack.modules()):
         return

@@ -1,7 +1,7 @@
-"""A decoder alone: it has read a text up to a token, and says what comes next.
+"""A decoder alone: it reads a text up to a token, and predicts the next one.
 
     logits = model(ids)                             at every position, for training and scoring
-    states = model.states(ids)                      what these logits are made of: model.logits(states)
+    states = model.states(ids)                      the states behind these logits: model.logits(states)
     cache  = model.start()                          … and for writing step by step:
     logits = model.step(tokens, cache)              the next tokens, after those the cache has seen
 
@@ -44,7 +44,7 @@ class Past:
 
 
 class LanguageModel(nn.Module):
-    """Of texts over `vocabulary` tokens."""
+    """A language model of texts over `vocabulary` tokens."""
 
     def __init__(self, config: LanguageModelConfig, vocabulary: int) -> None:
         super().__init__()
@@ -61,7 +61,10 @@ class LanguageModel(nn.Module):
     def forward(
         self, ids: Int[Tensor, "*batch"], layout: Layout | None = None, weights: list[Tensor] | None = None
     ) -> Float[Tensor, "*batch W"]:
-        """Logits of the token after each. A token sees those up to itself, never beyond: padding behind a text needs no mask."""
+        """Logits of the token after each.
+
+        A token sees the tokens up to itself, never beyond: padding after a text needs no mask.
+        """
         return self.logits(self.states(ids, layout, weights))
 
     def states(
@@ -79,7 +82,7 @@ class LanguageModel(nn.Module):
 
     @property
     def output_words(self) -> Float[Tensor, "W D"]:
-        """What states are compared with: a table of its own, or the one that is read from."""
+        """The vectors that states are compared with: a table of their own, or the embedding."""
         return (self.head or self.words).weight
 
     def start(self) -> Past:

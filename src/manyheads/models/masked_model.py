@@ -1,10 +1,10 @@
-"""An encoder that says which words were hidden from it: how BERT is pre-trained (Devlin et al. 2019).
+"""An encoder that predicts the words hidden from it: how BERT is pre-trained (Devlin et al. 2019).
 
     logits = model(ids, layout)                     of every token
-    logits = model(ids, layout, places)             of those that are asked for: most of the work is the product with all words
-    states = model.states(ids, layout, places)      what these logits are made of: model.logits(states)
+    logits = model(ids, layout, places)             of the given places: the product with all words is most of the work
+    states = model.states(ids, layout, places)      the states behind these logits: model.logits(states)
 
-D width · W words, the mask among them · M places that are asked for
+D width · W words, the mask among them · M places that are requested
 """
 
 import torch.nn.functional as F
@@ -21,7 +21,7 @@ __all__ = ["MaskedModel"]
 
 
 class MaskedModel(nn.Module):
-    """Of texts over `vocabulary` tokens. All but its head is an encoder, and can be used as one."""
+    """A masked language model over `vocabulary` tokens. All but its head is an encoder, and can be used as one."""
 
     def __init__(self, config: EncoderConfig, vocabulary: int) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class MaskedModel(nn.Module):
         places: Int[Tensor, " M"] | None = None,
         segments: Int[Tensor, "*batch"] | None = None,
     ) -> Float[Tensor, "*asked D"]:
-        """Places are counted through all rows of the batch."""
+        """The states that logits are made of. `places` index the flattened batch, all rows in one sequence."""
         states = self.body(ids, layout, segments)
         return self.prediction(states if places is None else states.flatten(0, -2).index_select(0, places))
 
@@ -54,7 +54,7 @@ class MaskedModel(nn.Module):
 
     @property
     def output_words(self) -> Float[Tensor, "W D"]:
-        """What states are compared with: the table that is read from."""
+        """The vectors that states are compared with: the embedding."""
         return self.body.words.weight
 
     @property
@@ -62,7 +62,10 @@ class MaskedModel(nn.Module):
         return self.prediction.bias
 
     def without_head(self, pieces: int) -> TextEncoder:
-        """The encoder alone, with words for so many pieces: a mask behind them is cut off. This model is then no more."""
+        """The encoder alone, with only the first `pieces` words: a mask after them is cut off.
+
+        The weights are shared and changed in place: this model cannot be used afterwards.
+        """
         words = self.body.words
         words.weight = nn.Parameter(words.weight.detach()[:pieces].clone())
         words.num_embeddings = pieces
@@ -70,7 +73,7 @@ class MaskedModel(nn.Module):
 
 
 class Prediction(nn.Module):
-    """BERT's head: one more layer before states are compared with words, of which each has a bias."""
+    """BERT's head: one more layer before states are compared with words, and a bias for each word."""
 
     def __init__(self, config: EncoderConfig, vocabulary: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The hidden matrices of a model: which parameters are linear maps between hidden states, and how many maps lie in each."""
+"""The hidden matrices of a model: the parameters that are linear maps between hidden states, and the maps in each."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,10 +10,10 @@ __all__ = ["matrices_of"]
 
 
 def matrices_of(module: nn.Module) -> Iterator[tuple[Tensor, Sequence[int]]]:
-    """(matrix, rows of each map in it) of a layer itself, not of the layers inside it.
+    """(matrix, rows of each map in it) of the layer itself, not of the layers inside it.
 
-    Maps lie one above the other: queries, keys and values; the two inputs of a gate. What is done to a map as a whole, like
-    drawing or turning it, is done to each.
+    Maps are stacked along the rows: queries, keys and values; the two inputs of a gate. An operation on a complete map,
+    like initialising or orthogonalising it, applies to each.
     """
     match module:
         case MultiHeadAttention():

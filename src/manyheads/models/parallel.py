@@ -1,4 +1,4 @@
-"""A Transformer that writes all tokens at once: every place of the target sees every other, and masks where nothing is known yet.
+"""A Transformer that writes all tokens at once: every place of the target sees every other; unknown places hold masks.
 
     memory = model.encode(source)
     logits = model.decode(target, memory, layout)       of the word at each place; `target` has masks
@@ -7,7 +7,7 @@
     model.link(states, last)                            "graph": how likely a path goes from one place to another
     logits, more = model(source, target, …)             all of it
 
-The mask is an id behind all words, which is read and never written.
+The mask is the id after all words. It is read and never written.
 
 B sentences · S source tokens · T places · L vertices · D width · W words of the target vocabulary
 """
@@ -29,11 +29,11 @@ __all__ = ["LengthPredictor", "Links", "ParallelTransformer", "as_difference", "
 Glance = Callable[
     [Float[Tensor, "*target D"], Float[Tensor, "..."] | None, Float[Tensor, "W D"]], Int[Tensor, "*target"]
 ]
-"""From states, links and the table of words to what is read then."""
+"""A function from states, links and the table of words to the target that is read next."""
 
 
 class ParallelTransformer(Transformer):
-    """Over `vocabulary` source and target words (or `(source, target)` of each)."""
+    """A parallel Transformer over `vocabulary` source and target words (or `(source, target)` of each)."""
 
     def __init__(self, config: ParallelConfig, vocabulary: int | tuple[int, int]) -> None:
         if not isinstance(config, ParallelConfig):
@@ -50,7 +50,7 @@ class ParallelTransformer(Transformer):
         self, source: Int[Tensor, "*source"], target: Int[Tensor, "*target"],
         source_layout: Layout | None = None, target_layout: Layout | None = None, glance: Glance | None = None,
     ) -> tuple[Float[Tensor, "*target W"], Float[Tensor, "..."] | None]:  # fmt: skip
-        """Logits of the word in every place; and how likely lengths are, or links."""
+        """Logits of the word at every place; and log P of the lengths, or of the links, or None."""
         states, more = self.read(source, target, source_layout, target_layout, glance)
         return self.logits(states), more
 
@@ -58,7 +58,10 @@ class ParallelTransformer(Transformer):
         self, source: Int[Tensor, "*source"], target: Int[Tensor, "*target"],
         source_layout: Layout | None = None, target_layout: Layout | None = None, glance: Glance | None = None,
     ) -> tuple[Float[Tensor, "*target D"], Float[Tensor, "..."] | None]:  # fmt: skip
-        """The same, with the states that logits are made of. After a first look, which nothing is learnt from, `glance` may say what is to be read instead."""
+        """The same as `forward`, but with the states that logits are made of.
+
+        If there is a `glance`, it chooses the target that is read, after a first look without gradients.
+        """
         memory = self.encode(source, source_layout)
         if glance is not None:
             with torch.no_grad():
@@ -77,19 +80,24 @@ class ParallelTransformer(Transformer):
         return states, None
 
     def look_again(self, target: Int[Tensor, "B T"], cache: DecoderCache, layout: Padded) -> Float[Tensor, "B T D"]:
-        """The states of all places, of sentences whose memory the cache holds: it is read many times, and its keys are made once."""
+        """The states of all places, for sentences whose memory is in the cache.
+
+        The memory is read many times, but its keys and values are computed only once.
+        """
         x = self.embed_target((self.target_words or self.words)(target), layout)
         return self.decoder(x, layout, cache.memory, cache.memory_layout)
 
     @property
     def output_words(self) -> Float[Tensor, "W D"]:
-        """All but the mask."""
+        """The vectors of all words but the mask."""
         return super().output_words[: self.mask]
 
 
 class LengthPredictor(nn.Module):
-    """How many tokens a target has, read off the end of its source, which has seen all of it. Relative to the source: lengths that
-    were never seen are no harder than others."""
+    """Predicts the length of a target from the last token of its source, which has seen all of the source.
+
+    The length is relative to the source: lengths that were never seen in training are no harder than others.
+    """
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -103,7 +111,7 @@ class LengthPredictor(nn.Module):
 
 
 def last_tokens(x: Float[Tensor, "*batch D"], layout: Layout) -> Float[Tensor, "B D"]:
-    """Of each sequence; of an empty one, of some other."""
+    """The last token of each sequence; for an empty sequence, an arbitrary one."""
     if isinstance(layout, Packed):
         return x[(layout.offsets[1:] - 1).clamp(min=0)]
     return x[torch.arange(layout.batch, device=x.device), lengths_of(layout) - 1]
@@ -119,15 +127,17 @@ def lengths_of(layout: Layout) -> Int[Tensor, " B"]:
 
 
 def as_difference(target: Int[Tensor, "*B"], source: Int[Tensor, "*B"]) -> Int[Tensor, "*B"]:
-    """The class of a length; those that are out of reach count as the farthest."""
+    """The class of a length; lengths out of reach count as the farthest class."""
     return (target - source).clamp(-SPREAD, SPREAD) + SPREAD
 
 
 def likely_lengths(
     log_p: Float[Tensor, "B differences"], source: Int[Tensor, " B"], count: int, longest: int
 ) -> tuple[Int[Tensor, "B count"], Float[Tensor, "B count"]]:
-    """The likeliest lengths of each target, and their log-probabilities: at least one token, at most `longest`. Where there are
-    fewer such lengths than asked for, the others have no probability."""
+    """The `count` likeliest lengths of each target, from 1 to `longest` tokens, and their log-probabilities.
+
+    If there are fewer such lengths, the others have probability 0.
+    """
     lengths = source[:, None] + torch.arange(-SPREAD, SPREAD + 1, device=source.device)
     possible = (lengths >= 1) & (lengths <= longest)
     best = log_p.masked_fill(~possible, -torch.inf).topk(min(count, log_p.shape[1]))
@@ -135,7 +145,7 @@ def likely_lengths(
 
 
 class Links(nn.Module):
-    """Between the vertices of a graph: a mixture of attentions, each of which looks forward only."""
+    """The links between the vertices of a graph: a mixture of attentions, each of which looks only forward."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -149,13 +159,16 @@ class Links(nn.Module):
         nn.init.zeros_(self.gate.bias)
 
     def forward(self, x: Float[Tensor, "B L D"], last: Int[Tensor, " B"]) -> Float[Tensor, "B L L"]:
-        """log P that a path goes on from a vertex (a row) to another, each row of which there is a way on adding up to 1."""
+        """log P that a path goes from a vertex (a row) to another.
+
+        The probabilities of a row add up to 1 if any vertex can follow; otherwise all are 0.
+        """
         queries, keys = (layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for layer in (self.query, self.key))
         gates = self.gate(x)
-        with torch.autocast(x.device.type, enabled=False):  # a path adds up a link for each word
+        with torch.autocast(x.device.type, enabled=False):  # a path adds up one link per word, so errors would, too
             scores = queries.float() @ keys.float().mT / math.sqrt(queries.shape[-1])
             ahead = forward_links(x.shape[1], last)[:, None]
-            # A row without a way on is finite here, so that no gradient is NaN, and has no links in the end.
+            # A row without a successor stays finite here, so that no gradient is NaN; its links are removed in the end.
             log_p = scores.masked_fill(~ahead, torch.finfo(scores.dtype).min).log_softmax(-1)
             mixed = (log_p + gates.float().log_softmax(-1).mT[..., None]).logsumexp(1)
         return mixed.masked_fill(~ahead[:, 0], -torch.inf)

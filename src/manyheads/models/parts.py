@@ -32,7 +32,7 @@ __all__ = ["Embed", "build_decoder", "build_encoder", "build_positions"]
 
 
 class Embed(nn.Module):
-    """Words × √D, positions added, dropout. The vectors of the words are handed in: source and target may share a table."""
+    """Words × √D, positions added, dropout. The word vectors are passed in: source and target may share a table."""
 
     def __init__(self, config: StackConfig) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ def build_decoder(config: TransformerConfig) -> Decoder:
     blocks = [
         DecoderBlock(
             build_attention(config, causal=config.causal),
-            build_attention(config, rotary=False),  # source and target positions are not to be compared
+            build_attention(config, rotary=False),  # source and target positions are not comparable
             build_feedforward(config),
             residual,
         )
@@ -95,7 +95,7 @@ def build_feedforward(config: StackConfig) -> FeedForward:
 
 
 def build_residuals(config: StackConfig, layers: int) -> list[partial[Residual]]:
-    """For each block, what makes its residuals; drop path grows with depth, from 0 in the first block."""
+    """For each block, the function that builds its residuals; drop path grows with depth, from 0 in the first block."""
     kind = choose("norm", config.norm, {"pre": PreNorm, "post": PostNorm})
     norm = partial(make_norm, config.normaliser, config.width, config.norm_eps, inner=config.norm == "pre")
     steps = max(1, layers - 1)
@@ -113,7 +113,7 @@ def build_last_norm(config: StackConfig) -> Callable[[Tensor], Tensor]:
 
 
 def build_positions(config: StackConfig) -> Callable[[Tensor, Layout], Tensor]:
-    """What is added to the embeddings. Rotary positions are not: each attention has its own."""
+    """The layer that adds positions to embeddings. Rotary positions are not added: each attention has its own."""
     match config.positions:
         case "sinusoidal":
             return SinusoidalPositions(config.width)

@@ -3,10 +3,10 @@
     memory = model.encode(source)                   the encoder's output
     logits = model.decode(target, memory)           all positions at once, for training (teacher forcing)
     logits = model(source, target)                  both
-    states = model.states(target, memory)           what these logits are made of: model.logits(states)
+    states = model.states(target, memory)           the states behind these logits: model.logits(states)
     cache  = model.start(memory)                    … and for decoding step by step:
     logits = model.step(tokens, cache)              the next tokens, after those the cache has seen
-    logits = model.step_beams(tokens, cache, 16)    … of several beams a sentence, in a cache of fixed size
+    logits = model.step_beams(tokens, cache, 16)    … of several beams per sentence, in a cache of fixed size
 
 B batch · T target tokens · S source tokens · D model width · W words of the target vocabulary
 """
@@ -37,7 +37,7 @@ class Transformer(nn.Module):
         if not isinstance(config, TransformerConfig):
             raise OptionError(
                 f"a Transformer is built from a TransformerConfig, got {type(config).__name__}",
-                hint="of a recipe it is recipe.model: Transformer(recipe.model, recipe.data.vocabulary)",
+                hint="for a recipe, pass recipe.model: Transformer(recipe.model, recipe.data.vocabulary)",
             )
         source_words, target_words = check_vocabulary(vocabulary, config.tie)
         self.config = config
@@ -62,7 +62,7 @@ class Transformer(nn.Module):
     def encode(
         self, source: Int[Tensor, "*source"], layout: Layout | None = None, weights: list[Tensor] | None = None
     ) -> Memory:
-        """What the decoder reads. Without a layout, id 0 is padding."""
+        """The memory that the decoder reads. Without a layout, id 0 is padding."""
         check_ids("source", source, layout)
         layout = layout or Padded.like(source, keep=source != PADDING)
         x = self.embed_source(self.words(source), layout)
@@ -80,7 +80,7 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "*target W"]:
         """Logits at every position of a known target: each sees the tokens up to itself, never beyond.
 
-        Padding behind a target needs no mask: no token before it ever looks there.
+        Padding after a target needs no mask: no token before it ever looks there.
         """
         return self.logits(self.states(target, memory, layout, weights, cross_weights))
 
@@ -92,22 +92,22 @@ class Transformer(nn.Module):
         weights: list[Tensor] | None = None,
         cross_weights: list[Tensor] | None = None,
     ) -> Float[Tensor, "*target D"]:
-        """What `decode` makes logits of."""
+        """The states that `decode` computes logits from."""
         check_ids("target", target, layout)
         layout = layout or Padded.like(target)
         if not isinstance(memory, Memory):
-            raise TensorError(f"a memory is what encode gives, got {type(memory).__name__}")
+            raise TensorError(f"memory must be the output of encode, got {type(memory).__name__}")
         check_same_batch(memory.layout, layout)
         x = self.embed_target((self.target_words or self.words)(target), layout)
         return self.decoder(x, layout, memory.states, memory.layout, None, weights, cross_weights)
 
     def logits(self, x: Float[Tensor, "*target D"]) -> Float[Tensor, "*target W"]:
-        """How well each target word fits."""
+        """The score of each target word."""
         return F.linear(x, self.output_words)
 
     @property
     def output_words(self) -> Float[Tensor, "W D"]:
-        """What states are compared with: a table of its own, or the embedding that it is tied to."""
+        """The vectors that states are compared with: a table of their own, or the embedding they are tied to."""
         return (self.head or self.target_words or self.words).weight
 
     def start(self, memory: Memory) -> DecoderCache:
@@ -130,13 +130,13 @@ class Transformer(nn.Module):
         return self.logits(x)
 
     def start_beams(self, room: Room) -> BeamCache:
-        """An empty cache of fixed size, for k beams a sentence."""
+        """An empty cache of fixed size, for k beams per sentence."""
         return BeamCache.empty(self.decoder.blocks, room)  # type: ignore[arg-type]
 
     def step_beams(self, tokens: Int[Tensor, "B k"], cache: BeamCache, steps: int) -> Float[Tensor, "B k W"]:
-        """Logits of the token after each of `tokens`, the newest of k beams a sentence. Every shape is fixed.
+        """Logits of the token after each of `tokens`, the newest of k beams per sentence. Every shape is fixed.
 
-        `steps` bounds what is looked at: the cache must have seen fewer. `cache.advance` ends the step.
+        Only the first `steps` steps are attended to: the cache must have seen fewer. `cache.advance` ends the step.
         """
         x = self.embed_target((self.target_words or self.words)(tokens), cache.layout)
         return self.logits(self.decoder.step_beams(x, cache, steps))
@@ -155,6 +155,6 @@ def check_vocabulary(vocabulary: int | tuple[int, int], tie: str) -> tuple[int, 
     if tie == "all" and source != target:
         raise OptionError(
             f"tie = 'all' needs one joint vocabulary, got {source} source and {target} target words",
-            hint="tie = 'target' shares the target's embedding with the output alone",
+            hint="tie = 'target' shares only the target's embedding with the output",
         )
     return source, target

@@ -3,9 +3,9 @@
 attention · explicit_attention · fused_attention · packed_attention     three paths, one answer
 causal_mask · window_mask · padding_mask · document_mask                True = may attend
 scaled_dot · dot · Additive                                             how well a query matches a key
-MultiHeadAttention · KeyValueCache · BeamCache                          many heads, and what they remember
+MultiHeadAttention · KeyValueCache · BeamCache                          many heads, and their caches for decoding
 Padded · Packed                                                         how a batch lies in memory
-SinusoidalPositions · LearnedPositions · Rotary                         where a token stands
+SinusoidalPositions · LearnedPositions · Rotary                         the position of a token
 FeedForward · PreNorm · PostNorm · DropPath                             the rest of a block
 EncoderBlock · DecoderBlock · Encoder · Decoder                         blocks, and stacks of them
 """

@@ -1,7 +1,8 @@
-"""x + dropout(y) and the norm of it, in one pass forward and one backward, in Triton.
+"""x + dropout(y) and its norm, in one pass forward and one backward, in Triton.
 
-Between two sublayers stand a dropout, a sum and a norm. Each number of the stream is read and written once (norm_kernels.py): 12 bytes
-forward and 16 backward, where the stream is float32 and what the sublayers give half as wide. A mask is not stored but drawn again.
+Between two sublayers there are a dropout, a sum and a norm. Here each number is read and written once
+(norm_kernels.py): 12 bytes forward and 16 backward, if the stream is float32 and the outputs of sublayers are half as
+wide. The mask is not stored but drawn again.
 
 D width
 """
@@ -17,13 +18,13 @@ from manyheads.nn.kernels import kernels
 __all__ = ["add_norm", "half_of", "norm_backward", "suits"]
 
 WIDEST = 8192
-"""Numbers of a row: a program holds all of them in registers."""
+"""Numbers in the longest row: a program holds all of them in registers."""
 
 FORWARD_PROGRAMS = 3168
-"""Of one warp each at a width of 512: as many as the registers of a large GPU hold."""
+"""At a width of 512 each is one warp: as many as the registers of a large GPU hold."""
 
 BACKWARD_PROGRAMS = 1056
-"""Eight for each multiprocessor of a large GPU; on a smaller one some wait. Each leaves a row of sums for the weight."""
+"""Eight per multiprocessor of a large GPU; on a smaller one some wait. Each writes one row of sums for the weight."""
 
 
 def add_norm(
@@ -37,22 +38,22 @@ def add_norm(
     dropout: float,
     seed: Int[Tensor, ""],
 ) -> tuple[Float[Tensor, "*batch D"], Float[Tensor, "*batch D"], Int[Tensor, ""]]:
-    """(x + dropout(y), the norm of it, another seed). Centred it is layer norm, else RMS norm: the mean is not taken off.
+    """(x + dropout(y), its norm, a new seed). The norm is layer norm if `centred`; RMS norm does not subtract the mean.
 
-    The seed decides the mask, and lies on the device: a CUDA graph of this drops other numbers whenever it holds another. What is
-    normed is only multiplied by matrices: under autocast it has its precision.
+    The seed determines the mask and is on the device: a CUDA graph drops different numbers with each new seed.
+    The norm is only multiplied by matrices, so under autocast it is in the precision of autocast.
     """
     total, normed, _, _, seed = forward(x, y, weight, bias, eps, centred, dropout, seed, half_of(x))
     return total, normed, seed
 
 
 def suits(rows: Float[Tensor, "*batch D"]) -> bool:
-    """Whether the kernels are made for such rows, or for those that such a weight is for: not too wide, and computed in float32."""
+    """True if the kernels support these rows, or rows as wide as this weight: not too wide, and not float64."""
     return rows.shape[-1] <= WIDEST and rows.dtype != torch.float64
 
 
 def half_of(x: Tensor) -> torch.dtype:
-    """What matrices multiply: under autocast, its precision."""
+    """The dtype of matrix products with x: the precision of autocast where it is enabled, else the dtype of x."""
     device = x.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
 
@@ -62,11 +63,11 @@ def forward(
     x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None,
     eps: float, centred: bool, dropout: float, seed: Tensor, dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """(the sum, its norm, the mean and the scale of each row, another seed)"""
+    """(the sum, its norm, the mean and the scale of each row, a new seed)"""
     outputs = empty(x, seed, dtype)
     width = x.shape[-1]
     rows = x.numel() // width
-    tile = tile_of(width, 512)  # a warp has a row: nobody waits
+    tile = tile_of(width, 512)  # up to a width of 512, a warp has its rows to itself and waits for no other
     kernels("norm").forward_rows[(min(FORWARD_PROGRAMS, rows),)](
         x.contiguous(), y.contiguous(), seed, weight, bias, *outputs, rows, width, eps,
         DROPOUT=dropout, CENTRED=centred, **tile,
@@ -90,11 +91,11 @@ def norm_backward(
     gradient: Tensor, total_gradient: Tensor | None, total: Tensor, mean: Tensor, scale: Tensor, weight: Tensor,
     centred: bool, added: torch.dtype | None = None, dropout: float = 0.0, seed: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """(the gradient of x; that of y; those of weight and bias)
+    """(the gradient of x, of y, and of weight and bias)
 
-    gradient        of what the norm gave
-    total_gradient  of the sum; None if nobody else read it
-    added           y's type; None if nothing was added: the gradient of y is then empty
+    gradient        of the norm's output
+    total_gradient  of the sum; None if nothing else read it
+    added           dtype of y; None if nothing was added: the gradient of y is then empty
     """
     width = total.shape[-1]
     rows = total.numel() // width
@@ -124,7 +125,7 @@ def empty_gradients(total: Tensor, weight: Tensor, added: torch.dtype | None) ->
 
 
 def tile_of(width: int, numbers: int) -> dict[str, int]:
-    """Rows that are taken at once: about so many numbers, of which a warp takes 512."""
+    """Launch options for a tile of complete rows, about `numbers` numbers, with one warp for each 512 of them."""
     power = max(4, 1 << (width - 1).bit_length())
     rows = max(numbers // 512, numbers // power)
     return {"WIDTH": power, "ROWS": rows, "num_warps": min(16, max(1, rows * power // 512))}
@@ -135,7 +136,7 @@ def keep_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, .
     total, _, mean, scale, _ = output
     ctx.save_for_backward(total, mean, scale, weight, seed)
     ctx.how, ctx.biased = (centred, y.dtype, dropout), bias is not None
-    ctx.set_materialize_grads(False)  # nobody adds to the last sum: a gradient of zeros would be written to be read
+    ctx.set_materialize_grads(False)  # nothing reads the last sum: do not write a gradient of zeros for it
 
 
 def differentiate(

@@ -2,15 +2,15 @@
 
     attention(q, k, v) = softmax(q·kᵀ / √K) · v
 
-Three paths compute it, and tests hold them equal wherever two of them apply:
+Three paths compute it, and tests check that they agree wherever two of them apply:
 
-    explicit   the formula, step by step. Takes every option and gives back the weights.
-    fused      PyTorch's scaled_dot_product_attention, for padded batches (fused.py). The weights never exist.
+    explicit   the formula, step by step. Supports every option and returns the weights.
+    fused      PyTorch's scaled_dot_product_attention, for padded batches (fused.py). The weights are never stored.
                A narrow window over a long sequence is cut into chunks first (windowed.py).
-    packed     variable-length flash attention, for batches without padding (packed.py).
+    packed     our own kernel or variable-length flash attention, for batches without padding (packed.py).
 
-`attention` takes the fused path unless the weights or another score function are asked for.
-What a query may not see has weight exactly 0, and a query that may see nothing gives zeros, on every path.
+`attention` takes the fused path unless the weights or another score function are requested.
+On every path, a key that a query may not see has weight exactly 0, and a query that may see no key returns zeros.
 
 B batch · H heads · G key/value heads (H a multiple of G) · T queries · S keys · K key width · V value width
 """
@@ -60,9 +60,9 @@ def attention(
 
     mask            True = may attend; broadcasts to (B, H, T, S)
     causal          no query looks ahead; with more keys than queries, the queries are the last ones
-    window          how far a query sees to its (left, right); None on a side = without end
+    window          how far a query sees to its (left, right); None on a side = unlimited
     dropout         on the weights, applied whenever it is not 0
-    return_weights  also give the weights (B, H, T, S), before dropout. The output stays the same.
+    return_weights  also return the weights (B, H, T, S), before dropout. The output stays the same.
     """
     check_heads(q, k, v)
     check_mask(mask, (*q.shape[:3], k.shape[2]))
@@ -81,7 +81,7 @@ def attend(
     dropout: float,
     return_weights: bool,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T S"] | None]:
-    """`attention` by the path that is asked for: (output, weights or None). What is given has been checked."""
+    """`attention` by the path that suits the arguments, which are not checked: (output, weights or None)."""
     if return_weights or not isinstance(score, DotProduct):
         mask = within(mask, trim(window, q.shape[2], k.shape[2]), q.shape[2], k.shape[2], q.device)
         out, weights = explicit_attention(q, k, v, mask=mask, score=score, dropout=dropout)
@@ -101,7 +101,7 @@ def explicit_attention(
     score: Score = scaled_dot,
     dropout: float = 0.0,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T S"]]:
-    """The formula, step by step: (output, weights). Scores and weights are float32 at least, as inside the kernels."""
+    """The formula, step by step: (output, weights). Scores and weights are at least float32, as inside the kernels."""
     heads = q.shape[1]
     wide = torch.promote_types(q.dtype, torch.float32)
     with torch.autocast(q.device.type, enabled=False) if not q.is_meta else nullcontext():
@@ -111,9 +111,9 @@ def explicit_attention(
 
 
 def masked_softmax(scores: Float[Tensor, "B H T S"], mask: Bool[Tensor, "..."] | None) -> Float[Tensor, "B H T S"]:
-    """Softmax over the keys that may be seen: all others exactly 0, also where none may be seen.
+    """Softmax over the keys that may be seen; all others get exactly 0, even where none may be seen.
 
-    The lowest finite number stands in for −∞, which would turn a row without keys into NaN, and its gradient too.
+    The lowest finite number replaces −∞, which would make a row without keys NaN, and its gradient too.
     """
     if mask is None:
         return scores.softmax(-1)
@@ -124,7 +124,7 @@ def masked_softmax(scores: Float[Tensor, "B H T S"], mask: Bool[Tensor, "..."] |
 def crop(
     k: Tensor, v: Tensor, mask: Tensor | None, queries: int, window: Window
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Without the keys that lie left of every query's window: decoding with a window costs the window, not the past."""
+    """Drop the keys left of every query's window, so that decoding with a window costs the window, not the past."""
     left, keys = window[0], k.shape[2]
     if left is None or queries + left >= keys:
         return k, v, mask

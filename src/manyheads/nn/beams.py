@@ -1,14 +1,16 @@
-"""What beams remember, in a room of fixed size: nothing grows and nothing moves, so that a step can be recorded and replayed.
+"""The cache of beam search, of fixed size: nothing in it grows or moves, so a step can be recorded and replayed.
 
 The k beams of a sentence are the queries of one attention.
 
-    memory   (B, G, S, K)      All beams of a sentence read the same source: k queries meet one copy of its keys.
-    past     (B, G, R, k, K)   At each step every beam writes into a slot of its own, and there it stays. Beams that change
-                               places change what they may see, `seen`: one bit for each slot, instead of all its numbers.
+    memory   (B, G, S, K)      All beams of a sentence read the same source: k queries share one copy of its keys.
+    past     (B, G, R, k, K)   At each step every beam writes into its own slot, which then never moves. When beams
+                               change places, only `seen` changes, the mask of what they may see: one bit for each
+                               slot, instead of all its numbers.
 
-The step is a tensor on the device: who replays a recording cannot say which step it is.
+The step is a tensor on the device: a replayed recording takes no arguments.
 
-B sentences · k beams · R room, in steps · L steps that are looked at · G key/value heads · S source tokens · K, V widths
+B sentences · k beams · R room, in steps · L steps that are looked at · G key/value heads · S source tokens
+K, V widths
 """
 
 from collections.abc import Iterable
@@ -29,7 +31,7 @@ __all__ = ["BeamCache", "BeamPast", "Room"]
 
 
 class Room(NamedTuple):
-    """How much is held: the shape of a `BeamCache`."""
+    """The size of a `BeamCache`."""
 
     sentences: int
     beam: int
@@ -38,21 +40,21 @@ class Room(NamedTuple):
 
 
 class BeamPast(NamedTuple):
-    """What one block has seen, and where the newest goes."""
+    """What one block has seen, and the step at which the newest token is written."""
 
     room: KeyValue
     step: Int[Tensor, " 1"]
     seen: Bool[Tensor, "B 1 k slots"]
 
     def append(self, k: Float[Tensor, "B G k K"], v: Float[Tensor, "B G k V"]) -> KeyValue:
-        """Write the newest of every beam; give back all slots of the first L steps, (B, G, L·k, K)."""
+        """Write the newest token of every beam; return all slots of the first L steps, (B, G, L·k, K)."""
         steps = self.seen.shape[3] // k.shape[2]
         for room, newest in zip(self.room, (k, v), strict=True):
             room.index_copy_(2, self.step, newest.unsqueeze(2))
         return KeyValue(*(room[:, :, :steps].flatten(2, 3) for room in self.room))
 
     def within(self, left: int | None) -> Bool[Tensor, "B 1 k slots"]:
-        """What is seen, of it no more than `left` steps back: slots lie still, and a window moves over them."""
+        """`seen`, limited to `left` steps back: slots stay in place, and the window moves over them."""
         if left is None:
             return self.seen
         slots = torch.arange(self.seen.shape[3], device=self.seen.device)
@@ -61,9 +63,9 @@ class BeamPast(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BeamCache:
-    """All that decoding k beams a sentence must remember. Written in place, under `torch.no_grad()`.
+    """All that decoding k beams per sentence must remember. Written in place, under `torch.no_grad()`.
 
-    step   how many tokens have been written
+    step   number of steps that have been written
     seen   which slots each beam descends from: (sentence, beam, step, slot)
     """
 
@@ -77,7 +79,7 @@ class BeamCache:
 
     @classmethod
     def empty(cls, blocks: Iterable[DecoderBlock], room: Room) -> "BeamCache":
-        """Room for what decoding with these blocks needs, where their weights are and in their precision."""
+        """An empty cache for decoding with these blocks, on the device and in the precision of their weights."""
         blocks = list(blocks)
         sentences, beam, source, steps = room
         device = blocks[0].attention.input.weight.device
@@ -92,10 +94,10 @@ class BeamCache:
         )
 
     def begin(self, start: DecoderCache) -> None:
-        """Nothing is written yet; the memory is that of `start`, one row a sentence.
+        """Empty the cache and take over the memory of `start`, one row per sentence.
 
-        What was written before is wiped out, though none of it may be seen: it has weight 0, and 0 times NaN is NaN. One
-        search whose numbers are not finite would spoil all that come after it.
+        Old keys and values are zeroed, although none of them may be seen: they have weight 0, but 0 times NaN is NaN.
+        One search whose numbers are not finite would spoil all later ones.
         """
         self.step.zero_()
         self.seen.zero_()
@@ -110,19 +112,19 @@ class BeamCache:
             here.v.copy_(given.v)
 
     def look(self, steps: int) -> list[BeamPast]:
-        """The past of each block, of which the first `steps` are looked at: the one being written is among them."""
+        """The past of each block, limited to the first `steps` steps, which must include the one being written."""
         self.seen.index_copy_(2, self.step, self.itself)
         seen = self.seen[:, :, :steps].flatten(2)[:, None]
         return [BeamPast(room, self.step, seen) for room in self.past]
 
     def advance(self, origin: Int[Tensor, "B k"]) -> None:
-        """A step is over: each beam goes on from what beam `origin` of its sentence has seen."""
+        """End a step: each beam continues from what beam `origin` of its sentence has seen."""
         self.seen.copy_(self.seen.gather(1, origin[:, :, None, None].expand_as(self.seen)))
         self.step.add_(1)
 
     @property
     def layout(self) -> Padded:
-        """Where the newest token of each beam stands. Beams are columns, all at the same position."""
+        """The layout of the newest tokens. Beams are columns, all at the same position."""
         return Padded((self.room.sentences, self.room.beam), self.step.expand(self.room.beam), self.room.steps)
 
     @property
@@ -135,6 +137,6 @@ class BeamCache:
 
 
 def empty_like(attention: MultiHeadAttention, shape: tuple[int, ...], sentences: int) -> KeyValue:
-    """Zeros, not whatever lay there: see `BeamCache.begin`."""
+    """Zeros, not uninitialised memory: see `BeamCache.begin`."""
     weight, widths = attention.input.weight, (attention.key_width, attention.value_width)
     return KeyValue(*(weight.new_zeros(sentences, attention.kv_heads, *shape, width) for width in widths))

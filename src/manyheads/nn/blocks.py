@@ -1,10 +1,10 @@
 """The two blocks of the Transformer, and stacks of them.
 
-    encoder block   self-attention, feed-forward (causal, it is the block of a language model)
+    encoder block   self-attention, feed-forward (if causal, it is the block of a language model)
     decoder block   masked self-attention, cross-attention to the encoder's output, feed-forward
 
-A block is handed its parts, built; what stands around each sublayer is a `Residual` of its own.
-The weights of every head can be collected on the way: give a list, and each attention appends its own.
+A block is given its layers ready-made, and puts a `Residual` around each.
+To collect the weights of every head, pass a list: each attention appends its own.
 
 D model width
 """
@@ -38,20 +38,20 @@ Weights = list[Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """What the encoder gives the decoder: for each decoder block, the states it reads, and how they lie."""
+    """The encoder's output for the decoder: the states that each decoder block reads, and their layout."""
 
     states: tuple[Float[Tensor, "*batch D"], ...]
     layout: Layout
 
     def padded(self) -> "Memory":
-        """The same, padded: what decoding step by step reads."""
+        """The same memory, padded, as decoding step by step reads it."""
         if isinstance(self.layout, Padded):
             return self
         return Memory(tuple(map(self.layout.pad, self.states)), self.layout.padded())
 
 
 class EncoderBlock(nn.Module):
-    """Self-attention, then feed-forward, each inside a residual. The residual is built here, once for each sublayer.
+    """Self-attention, then feed-forward, each inside a residual of its own, which `residual` builds.
 
     residual = partial(PreNorm, partial(nn.LayerNorm, 64), dropout=0.1)
     block = EncoderBlock(MultiHeadAttention(64, 4), FeedForward(64, 256), residual)
@@ -114,7 +114,7 @@ class DecoderBlock(nn.Module):
     def step_beams(
         self, x: Float[Tensor, "B k D"], layout: Padded, memory: KeyValue, memory_layout: Padded, past: "BeamPast"
     ) -> Float[Tensor, "B k D"]:
-        """The newest token of each of k beams a sentence, which all read the one memory of their sentence."""
+        """One step for the newest token of each of k beams per sentence, which share the memory of their sentence."""
         attend = partial(self.attention.step_beams, layout=layout, past=past)
         read = partial(self.cross, memory=memory, layout=layout, memory_layout=memory_layout)
         return cast(Tensor, self._sublayers(x, attend, read, layout))
@@ -128,7 +128,7 @@ class DecoderBlock(nn.Module):
 class Stack(nn.Module):
     """Blocks in a row, then a norm (`unchanged` after post-norm blocks, which end on one).
 
-    begin   what hidden states pass in front of the first block: `unchanged`, or inside of `streams`, what makes a stream of them
+    begin   applied to the hidden states before the first block: `unchanged`, or within `streams`, `stream.begin`
     """
 
     def __init__(self, blocks: Iterable[nn.Module], norm: Callable[[Any], Tensor]) -> None:
@@ -137,7 +137,7 @@ class Stack(nn.Module):
         self.begin: Callable[[Tensor], Hidden] = unchanged
 
     def can_stream(self) -> bool:
-        """Pre-norm all along, of rows that suit the kernel; and no sublayer is ever dropped as a whole, which it does not know."""
+        """True if all norms are pre-norms of rows that suit the kernel, and there is no drop path: it supports none."""
         residuals = [module for module in self.modules() if isinstance(module, Residual)]
         norms = [self.norm, *(around.norm for around in residuals)]
         return all(isinstance(norm, INNER) and suits(norm.weight) for norm in norms) and all(
@@ -147,7 +147,7 @@ class Stack(nn.Module):
 
 @contextmanager
 def streams(model: nn.Module) -> Iterator[None]:
-    """While this lasts, the stacks of a model that can have their sums wait for the norms behind them (stream.py)."""
+    """Within this context, the model's stacks that can stream do so: each sum waits for the next norm (stream.py)."""
     stacks = [module for module in model.modules() if isinstance(module, Stack) and module.can_stream()]
     for stack in stacks:
         stack.begin = begin
@@ -159,7 +159,10 @@ def streams(model: nn.Module) -> Iterator[None]:
 
 
 class Encoder(Stack):
-    """Of a language model, whose attention is causal, too: then tokens may come a few at a time, each block with a cache."""
+    """The stack of an encoder, or of a language model, whose attention is causal.
+
+    A language model can read a few tokens at a time, with a cache for each block.
+    """
 
     def forward(
         self,
@@ -187,7 +190,7 @@ class Encoder(Stack):
 
 @dataclass(eq=False)
 class DecoderCache:
-    """All that decoding must remember: what each block has seen, and what it reads of the memory."""
+    """All that decoding must remember: what each block has seen, and the keys and values it reads from the memory."""
 
     past: list[KeyValueCache]
     memory: list[KeyValue]
@@ -198,12 +201,12 @@ class DecoderCache:
         return self.past[0].length
 
     def reorder(self, rows: Int[Tensor, " B"]) -> None:
-        """Beams of one sentence change places: what they have written moves, what they read is the same."""
+        """Reorder the beams within sentences: what they have written moves, what they read stays."""
         for past in self.past:
             past.select(rows)
 
     def select(self, rows: Int[Tensor, " C"]) -> None:
-        """Keep the given rows of the batch, in the given order: sentences that are finished leave."""
+        """Keep the given rows of the batch, in the given order: finished sentences leave."""
         self.reorder(rows)
         self.memory = [memory.select(rows) for memory in self.memory]
         self.memory_layout = self.memory_layout.select(rows)
@@ -227,14 +230,14 @@ class Decoder(Stack):
         return self.norm(hidden)
 
     def step_beams(self, x: Float[Tensor, "B k D"], cache: "BeamCache", steps: int) -> Float[Tensor, "B k D"]:
-        """The newest token of each of k beams a sentence, which sees the first `steps` steps of what it has written."""
+        """One step for the newest token of each of k beams per sentence, which attends to the first `steps` steps."""
         layout, memory_layout = cache.layout, cache.memory_layout
         for block, memory, past in zip(self.blocks, cache.memory, cache.look(steps), strict=True):
             x = cast(DecoderBlock, block).step_beams(x, layout, memory, memory_layout, past)
         return self.norm(x)
 
     def start(self, memory: Memory) -> DecoderCache:
-        """An empty cache in front of `memory`, whose keys and values are computed here, once."""
+        """An empty cache for decoding from `memory`, whose keys and values are computed here, once."""
         memory = memory.padded()
         blocks = cast(Iterable[DecoderBlock], self.blocks)
         read = [b.cross.keys_values(state, memory.layout) for b, state in zip(blocks, memory.states, strict=True)]
@@ -242,11 +245,11 @@ class Decoder(Stack):
 
 
 def collect(attention: MultiHeadAttention, weights: Weights | None) -> Callable[..., Tensor]:
-    """`attention`, appending its weights to the list; `attention` itself when there is no list."""
+    """`attention`, appending its weights to the list; `attention` itself if there is no list."""
     if weights is None:
         return attention
     if not isinstance(weights, list):
-        raise TensorError(f"weights are collected in a list, got {type(weights).__name__}", hint="weights=[]")
+        raise TensorError(f"weights must be a list to collect them in, got {type(weights).__name__}", hint="weights=[]")
 
     def attend(x: Tensor, **options: Any) -> Tensor:
         y, seen = attention(x, return_weights=True, **options)

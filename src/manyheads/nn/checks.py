@@ -1,7 +1,7 @@
-"""What may be given to the layers of this package, and what is said when something else is.
+"""Checks of everything that the layers of this package are given, with their error messages.
 
 Options are checked when a layer is built. Tensors are checked by shape and dtype alone, never by value:
-looking at a value would make a GPU wait, and stop `torch.compile`.
+reading a value would make the CPU wait for the GPU, and stop `torch.compile`.
 """
 
 import torch
@@ -15,7 +15,7 @@ __all__ = [
     "check_mask", "check_memory", "check_packed", "check_probability", "check_segments", "check_sequence", "check_size",
 ]  # fmt: skip
 
-PACKED_HINT = "a packed batch comes with its layout: Packed.from_lengths([5, 3])"
+PACKED_HINT = "a packed batch needs its layout: Packed.from_lengths([5, 3])"
 
 
 def check_size(name: str, size: int) -> int:
@@ -38,17 +38,17 @@ def check_head_counts(heads: int, kv_heads: int | None) -> tuple[int, int]:
 
 
 def check_divides(width: int, heads: int) -> int:
-    """Width of one head, when the heads share the model's width evenly."""
+    """Width of one head, if the heads divide the model's width evenly."""
     if width % heads:
         raise OptionError(
             f"heads must divide the width, got width {width} and {heads} heads",
-            hint="or set key_width, the width of one head, by itself",
+            hint="or set key_width, the width of one head, explicitly",
         )
     return width // heads
 
 
 def check_heads(q: Tensor, k: Tensor, v: Tensor) -> None:
-    """q (B, H, T, K), k (B, G, S, K) and v (B, G, S, V) that fit, or one error that shows all three."""
+    """Raise unless q (B, H, T, K), k (B, G, S, K) and v (B, G, S, V) fit; the error shows all three."""
     if not q.ndim == k.ndim == v.ndim == 4:
         raise TensorError(
             f"attention takes q (B,H,T,K), k (B,G,S,K) and v (B,G,S,V), got {shapes(q, k, v)}",
@@ -61,7 +61,7 @@ def check_heads(q: Tensor, k: Tensor, v: Tensor) -> None:
     if q.shape[1] % k.shape[1]:
         raise TensorError(f"query heads must be a multiple of key/value heads, got {shapes(q, k, v)}")
     if not q.dtype == k.dtype == v.dtype or not q.is_floating_point():
-        raise TensorError(f"q, k and v must be of one floating-point dtype, got {q.dtype}, {k.dtype}, {v.dtype}")
+        raise TensorError(f"q, k and v must have the same floating-point dtype, got {q.dtype}, {k.dtype}, {v.dtype}")
 
 
 def shapes(q: Tensor, k: Tensor, v: Tensor) -> str:
@@ -69,24 +69,24 @@ def shapes(q: Tensor, k: Tensor, v: Tensor) -> str:
 
 
 def check_mask(mask: Tensor | None, scores: tuple[int, ...]) -> None:
-    """A mask is boolean and broadcasts to the shape of the scores."""
+    """Raise unless the mask is boolean and broadcasts to the shape of the scores."""
     if mask is None:
         return
     if mask.dtype != torch.bool:
         raise TensorError(
             f"a mask must be boolean, True = may attend, got {mask.dtype}",
-            hint="an additive mask becomes boolean by `mask == 0`, a mask of ones and zeros by `mask.bool()`",
+            hint="convert an additive mask with `mask == 0`, a mask of ones and zeros with `mask.bool()`",
         )
     fits = mask.ndim <= 4 and all(m in (1, s) for m, s in zip(reversed(mask.shape), reversed(scores), strict=False))
     if not fits:
         raise TensorError(
             f"a mask must broadcast to (B, H, T, S) = {scores}, got {tuple(mask.shape)}",
-            hint="a mask over keys (B, S) becomes mask[:, None, None, :], one of (B, T, S) mask[:, None]",
+            hint="pass a mask over keys (B, S) as mask[:, None, None, :], a mask (B, T, S) as mask[:, None]",
         )
 
 
 def check_sequence(name: str, x: Tensor, layout: Layout | None, width: int) -> None:
-    """(B, T, D), or (N, D) with a packed layout, of the given width and as long as its layout says."""
+    """Raise unless x is (B, T, D), or (N, D) with a packed layout, of the given width and the shape of its layout."""
     packed = isinstance(layout, Packed)
     axes = 2 if packed else 3
     if x.ndim != axes or x.shape[-1] != width:
@@ -108,12 +108,12 @@ def check_layout(name: str, shape: tuple[int, ...], layout: Layout | None) -> No
     if shape != layout.shape:
         raise TensorError(
             f"{name} must have the shape of its layout, {layout.shape}, got {tuple(shape)}",
-            hint="rows padded beyond the longest: Padded.from_lengths(lengths, to=length)",
+            hint="for rows padded beyond the longest: Padded.from_lengths(lengths, to=length)",
         )
 
 
 def check_ids(name: str, ids: Tensor, layout: Layout | None) -> None:
-    """Whole numbers, at least one of them, in the shape that the layout calls for."""
+    """Raise unless ids are integers, at least one of them, in the shape that the layout calls for."""
     packed = isinstance(layout, Packed)
     if ids.ndim != (1 if packed else 2) or ids.numel() == 0:
         kind = "packed (N)" if packed else "padded (B, T)"
@@ -127,7 +127,7 @@ def check_ids(name: str, ids: Tensor, layout: Layout | None) -> None:
 
 
 def check_packed(q: Tensor, k: Tensor, v: Tensor, queries: Packed, keys: Packed) -> None:
-    """Packed tensors as long as their layouts, that fit one another as `check_heads` wants them to."""
+    """Raise unless the packed tensors are as long as their layouts and fit one another as in `check_heads`."""
     for name, x, layout in (("q", q, queries), ("k", k, keys), ("v", v, keys)):
         if x.ndim != 3 or x.shape[:1] != layout.shape:
             raise TensorError(f"{name} must be (N, heads, width) with N = {layout.shape[0]}, got {tuple(x.shape)}")
@@ -138,8 +138,7 @@ def check_packed(q: Tensor, k: Tensor, v: Tensor, queries: Packed, keys: Packed)
 def check_segments(queries: Packed, keys: Packed) -> None:
     if queries.batch != keys.batch:
         raise TensorError(
-            "each sequence of queries attends to its own sequence of keys: both must be as many, "
-            f"got {queries.batch} and {keys.batch}"
+            f"there must be as many sequences of queries as of keys, got {queries.batch} and {keys.batch}"
         )
 
 
@@ -149,16 +148,17 @@ def check_batch(q: Tensor, k: Tensor) -> None:
 
 
 def check_memory(layout: Layout | None, memory_layout: Layout | None, mask: Tensor | None, banded: bool) -> None:
-    """Queries and keys lie alike, and what is asked of them has one meaning in both layouts."""
+    """Raise unless both layouts are of one kind, and mask, padding and window have one meaning for them."""
     packed = isinstance(layout, Packed)
     if packed != isinstance(memory_layout, Packed):
         raise TensorError(
             f"x and memory must both be padded or both be packed, got {kind(layout)} queries and {kind(memory_layout)} keys",
-            hint="both need a layout: of x and of the memory, of source and of target",
+            hint="both need a layout: x and the memory, or source and target",
         )
     if has_padding(layout) and memory_layout is None:
         raise TensorError(
-            "a layout tells of x, and what is masked in cross-attention is the memory: got padding in layout, no memory_layout",
+            "cross-attention with padding needs a memory_layout (layout describes only x), "
+            "got padding in layout, no memory_layout",
             hint="memory_layout=Padded.like(memory, keep=mask), or Padded.like(memory) if it has no padding",
         )
     if packed and mask is not None:
@@ -168,8 +168,8 @@ def check_memory(layout: Layout | None, memory_layout: Layout | None, mask: Tens
         )
     if banded and memory_layout is not layout and (has_padding(layout) or has_padding(memory_layout)):
         raise TensorError(
-            "a causal or windowed layer counts from the end of both sequences, got cross-attention with padding there",
-            hint="pack both sequences, or say with a mask what may be seen",
+            "a causal or windowed layer counts from the end of both sequences, got cross-attention with padding",
+            hint="pack both sequences, or use a layer without causal and window, and pass a mask",
         )
 
 
@@ -188,9 +188,9 @@ def check_cache(layout: Layout | None, memory: object) -> None:
             hint="a memory does not grow: compute its keys_values once and pass them as the memory",
         )
     if isinstance(layout, Packed):
-        raise TensorError("a cache grows by columns of a padded batch, got a packed layout")
+        raise TensorError("a cache needs a padded batch, got a packed layout")
     if has_padding(layout):
         raise TensorError(
             "a cache does not remember padding, got a layout with padding",
-            hint="say at every step what is padding, with a mask over all keys: (B, 1, 1, S)",
+            hint="mask the padding at every step, with a mask over all keys: (B, 1, 1, S)",
         )

@@ -1,7 +1,8 @@
-"""Dropout: some numbers become 0, and the others larger, so that the mean stays.
+"""Dropout: sets some numbers to 0 and scales up the others, so that the mean stays the same.
 
-On a CPU PyTorch draws for every number on its own, on one core, whatever the others do: for a small Transformer a tenth of a training step on two cores,
-and more on more. Here 64 random bits are drawn at a time, for four numbers, and all else is done by all cores.
+On a CPU, PyTorch draws for each number separately, on one core, while the others wait: for a small Transformer a tenth
+of a training step on two cores, and a larger share on more. Here 64 random bits are drawn at a time, for four numbers,
+and everything else runs on all cores.
 """
 
 from collections.abc import Callable
@@ -17,11 +18,11 @@ from manyheads.nn.checks import check_probability
 __all__ = ["Dropout", "dropout", "share_dropped"]
 
 LEVELS = 1 << 16
-"""Of a probability: that many values of 16 bits are dropped, or kept."""
+"""The number of 16-bit values: probabilities are rounded to multiples of 1 / LEVELS."""
 
 
 class Dropout(nn.Dropout):
-    """nn.Dropout, checked when built, that is out of the way when it does not train."""
+    """nn.Dropout that checks its probability when built, and returns its input itself when not training."""
 
     def __init__(self, p: float) -> None:
         super().__init__(check_probability("dropout", p))
@@ -31,12 +32,15 @@ class Dropout(nn.Dropout):
 
 
 def share_dropped(layer: Callable[[Tensor], Tensor]) -> float:
-    """By a `Dropout` as it is now, or by what stands in its place."""
+    """The share that `layer` drops in its present mode: 0 unless it is a `Dropout` in training."""
     return layer.p if isinstance(layer, Dropout) and layer.training else 0.0
 
 
 def dropout(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:
-    """Each number is 0 with probability `p` (on a CPU to within 1 in 131,072), or divided by 1 − p. Draws are the default generator's."""
+    """Set each number to 0 with probability `p`, or divide it by 1 − p.
+
+    On a CPU the probability is `p` to within 1 in 131,072. Random bits come from the default generator.
+    """
     dropped = round(p * LEVELS)
     if x.device.type != "cpu" or torch.compiler.is_compiling() or not 0 < dropped < LEVELS:
         return F.dropout(x, p)
@@ -44,20 +48,20 @@ def dropout(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:
 
 
 def draw_kept(shape: torch.Size, dropped: int) -> Bool[Tensor, "*shape"]:
-    """Of all values that 16 bits have, the lowest are dropped."""
+    """Draw 16 bits for each number: True unless they are among the `dropped` lowest values."""
     count = shape.numel()
     bits = torch.empty(-(-count // 4), dtype=torch.int64, device="cpu").random_(-(1 << 63), None)
     return bits.view(torch.int16)[:count].view(shape) >= dropped - LEVELS // 2
 
 
 class KeepSome(torch.autograd.Function):
-    """x · kept · scale; what is held until the gradient comes is a byte a number."""
+    """x · kept · scale. Only one byte per number is held for the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, kept: Tensor, scale: float) -> Tensor:
         ctx.save_for_backward(kept)
         ctx.scale = scale
-        return torch.ops.aten.native_dropout_backward(x, kept, scale)  # the product, by the name of who else needs it
+        return torch.ops.aten.native_dropout_backward(x, kept, scale)  # just this product, despite the name
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:

@@ -2,7 +2,7 @@
 
     FFN(x) = down(activation(up(x)))
 
-Works on (..., D): it never knows how the batch is laid out.
+Works on (..., D), whatever the layout of the batch.
 """
 
 from collections.abc import Callable
@@ -30,14 +30,17 @@ def swiglu(x: Float[Tensor, "*batch up"]) -> Float[Tensor, "*batch up//2"]:
 
 
 def relu(x: Float[Tensor, "*batch hidden"]) -> Float[Tensor, "*batch hidden"]:
-    """In place where nobody learns: nobody else needs what `up` gave, and on a CPU a new tensor costs more than the maximum. Where there is a gradient, it would
-    have to be copied: what a layer gives for several sentences is a view of rows."""
+    """ReLU, in place when no gradient is recorded.
+
+    Nothing else needs the output of `up`, and on a CPU a new tensor costs more than the maximum. With a gradient, it
+    would have to be copied: a layer's output for several sentences is a view of rows.
+    """
     return F.relu(x) if torch.is_grad_enabled() else F.relu_(x)
 
 
 class Activation(NamedTuple):
     apply: Callable[[Tensor], Tensor]
-    inputs: int = 1  # how many times the hidden width it reads: 2 if gated
+    inputs: int = 1  # how many inputs of the hidden width it reads: 2 if gated
 
 
 ACTIVATIONS = {
@@ -50,7 +53,7 @@ ACTIVATIONS = {
 
 
 class FeedForward(nn.Module):
-    """width → hidden → width, with any of `ACTIVATIONS` between; dropout on the hidden layer."""
+    """width → hidden → width, with any of `ACTIVATIONS` in between and dropout on the hidden layer."""
 
     def __init__(
         self, width: int, hidden: int, *, activation: str = "relu", bias: bool = True, dropout: float = 0.0
@@ -69,5 +72,5 @@ class FeedForward(nn.Module):
 
     def rise(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch hidden"]:
         if self.is_biased_relu and x.is_cuda and torch.compiler.is_compiling():
-            return linear_relu(x, self.up.weight, self.up.bias)  # a compiler does not find this by itself
+            return linear_relu(x, self.up.weight, self.up.bias)  # the compiler does not find this by itself
         return self.activation.apply(self.up(x))

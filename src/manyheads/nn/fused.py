@@ -1,4 +1,4 @@
-"""Attention in one kernel: PyTorch's scaled_dot_product_attention, told no more than it needs to know.
+"""Attention in one kernel: PyTorch's scaled_dot_product_attention, with a mask only where it needs one.
 
 B batch · H heads · G key/value heads · T queries · S keys · K key width · V value width
 """
@@ -17,7 +17,7 @@ from manyheads.nn.masks import Window, within
 
 __all__ = ["fused_attention"]
 
-# Every backend but cuDNN's, which gives garbage, and NaN gradients, for a query that may attend to nothing.
+# Every backend but cuDNN's, which returns garbage, and NaN gradients, for a query that may attend to nothing.
 SAFE_WITH_MASK = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
@@ -31,37 +31,38 @@ def fused_attention(
     scale: float | None = None,
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H T V"]:
-    """What `attention` gives for dot-product scores. Shapes are taken as they come; `attention` checks them.
+    """The same as `attention` for dot-product scores, but shapes are not checked.
 
     A plain causal window needs no mask in memory.
     """
-    grouped = bool(q.shape[1] != k.shape[1])  # a tensor, where calls are traced
+    grouped = bool(q.shape[1] != k.shape[1])  # under tracing, the comparison is a tensor
     if mask is None and window == (None, 0) and q.shape[2] == k.shape[2]:
         return F.scaled_dot_product_attention(q, k, v, None, dropout, True, scale=scale, enable_gqa=grouped)
     mask = within(mask, window, q.shape[2], k.shape[2], q.device)
     if mask is None or not q.is_cuda:
-        mask = mask if mask is None else torch.atleast_2d(mask)  # kernels want queries and keys
+        mask = mask if mask is None else torch.atleast_2d(mask)  # kernels require both axes, queries and keys
         return F.scaled_dot_product_attention(q, k, v, mask, dropout, scale=scale, enable_gqa=grouped)
-    # No fast CUDA kernel takes both a mask and grouped heads: sharing them out first is 6 times faster than the one that does.
+    # No fast CUDA kernel takes both a mask and grouped heads: expanding the heads first is 6 times faster than the
+    # kernel that takes both.
     k, v = share_heads(k, q.shape[1]), share_heads(v, q.shape[1])
     with without_cudnn():
         return F.scaled_dot_product_attention(q, k, v, torch.atleast_2d(mask), dropout, scale=scale)
 
 
 def share_heads(x: Float[Tensor, "B G S K"], heads: int) -> Float[Tensor, "B H S K"]:
-    """Grouped heads: each key/value head serves H / G neighbouring query heads."""
+    """Grouped heads, expanded: each key/value head serves H / G neighbouring query heads."""
     groups = x.shape[1]
     return x if groups == heads else x.repeat_interleave(heads // groups, dim=1)
 
 
 def without_cudnn() -> AbstractContextManager[Any]:
-    """Where a mask is given, keep to `SAFE_WITH_MASK`."""
-    # torch.compile knows sdpa_kernel alone. Run eagerly it costs 20 µs a call, as much as launching all of attention.
+    """A context for calls with a mask, which uses only `SAFE_WITH_MASK`."""
+    # torch.compile supports only sdpa_kernel. Run eagerly it costs 20 µs per call, as much as launching all attention.
     return sdpa_kernel(SAFE_WITH_MASK) if torch.compiler.is_compiling() else CudnnOff()
 
 
 class CudnnOff(AbstractContextManager[None]):
-    """cuDNN's attention is off while any thread is inside: the switch belongs to the whole process."""
+    """Turns cuDNN's attention off while any thread is inside: the switch is global to the process."""
 
     lock, inside, was_on = Lock(), 0, True
 

@@ -1,4 +1,4 @@
-"""Where our kernels are. They are written in Triton, which comes with PyTorch for CUDA and not for the CPU."""
+"""Access to our Triton kernels. Triton comes with PyTorch for CUDA, but not with PyTorch for the CPU."""
 
 from functools import cache
 from importlib import import_module
@@ -8,7 +8,7 @@ from typing import Any
 __all__ = ["HAVE_TRITON", "kernels"]
 
 HAVE_TRITON = find_spec("triton") is not None
-"""Looked up once: a compiler cannot see through the search for a module."""
+"""Looked up once, on import: a compiler cannot trace the search for a module."""
 
 
 @cache

@@ -1,12 +1,12 @@
 """How the sequences of a batch lie in memory: padded rows, or packed end to end.
 
-    Padded   x is (B, T, D): one sequence a row, filled up to the longest
+    Padded   x is (B, T, D): one sequence per row, filled up to the longest
     Packed   x is (N, D): one sequence after the other, nothing between them; N = ΣT
 
-Only attention and positions (and drop path, which drops whole sequences) ask a layout anything;
-every other layer works on (..., D) and never knows.
+Only attention, positions and drop path (which drops complete sequences) look at the layout;
+every other layer works on (..., D) and does not need it.
 
-B batch · T longest · N tokens of the whole batch · A axes of a position (1 in text, 2 in images)
+B batch · T longest · N tokens of the complete batch · A axes of a position (1 in text, 2 in images)
 """
 
 from collections.abc import Sequence
@@ -23,11 +23,11 @@ __all__ = ["Layout", "Packed", "Padded"]
 
 @dataclass(frozen=True, eq=False)
 class Padded:
-    """One sequence a row.
+    """One sequence per row.
 
     shape      (B, T)
-    positions  where each token stands in its sequence: (T), (B, T), or with several axes (1 or B, T, A)
-    longest    one more than the greatest position, as a plain number
+    positions  position of each token in its sequence: (T), (B, T), or with several axes (1 or B, T, A)
+    longest    one more than the greatest position, as a plain int
     keep       True where there is a token, False where there is padding; None = tokens everywhere
     """
 
@@ -44,7 +44,7 @@ class Padded:
 
     @classmethod
     def like(cls, x: Shaped[Tensor, "B T *rest"], keep: Bool[Tensor, "B T"] | None = None, start: int = 0) -> "Padded":
-        """The layout of `x` itself; its first column stands at position `start`."""
+        """The layout of `x`, whose first column is at position `start`."""
         batch, length = x.shape[:2]
         return cls((batch, length), torch.arange(start, start + length, device=x.device), start + length, keep)
 
@@ -55,7 +55,7 @@ class Padded:
         """Sequences of the given lengths, each row filled up to the longest, or to `to`."""
         longest = max(check_lengths(lengths))
         if to is not None and to < longest:
-            raise OptionError(f"rows are filled up to at least the longest sequence, {longest}, got {to}")
+            raise OptionError(f"rows must be padded to at least the longest sequence, {longest}, got {to}")
         longest = to or longest
         positions = torch.arange(longest, device=device)
         keep = positions < torch.tensor(lengths, device=device)[:, None]
@@ -63,7 +63,7 @@ class Padded:
 
     @classmethod
     def grid(cls, batch: int, rows: int, columns: int, device: torch.device | str | None = None) -> "Padded":
-        """Images cut into rows × columns patches, row by row; a position is (row, column)."""
+        """Images cut into rows × columns patches, in row-major order; a position is (row, column)."""
         axes = torch.arange(rows, device=device), torch.arange(columns, device=device)
         return cls((batch, rows * columns), torch.cartesian_prod(*axes)[None], max(rows, columns))
 
@@ -72,7 +72,7 @@ class Padded:
         return self.shape[0]
 
     def spread(self, values: Shaped[Tensor, " B"]) -> Shaped[Tensor, "B 1 1"]:
-        """One value a sequence, shaped to broadcast over x."""
+        """One value per sequence, shaped to broadcast over x."""
         return values[:, None, None]
 
     def select(self, rows: Int[Tensor, " C"]) -> "Padded":
@@ -87,10 +87,10 @@ class Padded:
 class Packed:
     """One sequence after the other.
 
-    offsets    where each sequence starts, and at last N: B + 1 numbers, int32 as the kernels want them
-    rows       which sequence each token belongs to
-    positions  where each token stands in its sequence
-    longest    no sequence is longer than this; a plain number, and a constant one if the model is compiled
+    offsets    where each sequence starts, followed by N: B + 1 numbers, int32 as the kernels require
+    rows       index of the sequence that each token belongs to
+    positions  position of each token in its sequence
+    longest    no sequence is longer than this; a plain int, and a constant one if the model is compiled
     """
 
     offsets: Int[Tensor, " starts"]
@@ -127,21 +127,21 @@ class Packed:
         return self.offsets.diff()
 
     def spread(self, values: Shaped[Tensor, " B"]) -> Shaped[Tensor, "N 1"]:
-        """One value a sequence, shaped to broadcast over x."""
+        """One value per sequence, shaped to broadcast over x."""
         return values[self.rows][:, None]
 
     def pad(self, x: Shaped[Tensor, "N *rest"]) -> Shaped[Tensor, "B T *rest"]:
-        """Packed to padded, zeros behind each sequence."""
+        """Packed to padded, with zeros after each sequence."""
         padded = x.new_zeros(self.batch, self.longest, *x.shape[1:])
         return padded.index_put((self.rows, self.positions), x)
 
     def padded(self) -> Padded:
-        """The layout of what `pad` gives."""
+        """The layout of what `pad` returns."""
         positions = torch.arange(self.longest, device=self.offsets.device)
         return Padded((self.batch, self.longest), positions, self.longest, positions < self.lengths[:, None])
 
     def pack(self, x: Shaped[Tensor, "B T *rest"]) -> Shaped[Tensor, "N *rest"]:
-        """Padded to packed: the tokens alone."""
+        """Padded to packed: only the tokens."""
         return x[self.rows, self.positions]
 
 
@@ -149,7 +149,7 @@ Layout = Padded | Packed
 
 
 def check_lengths(lengths: Sequence[int]) -> Sequence[int]:
-    """`lengths` itself, if there is at least one and none is empty."""
+    """Return `lengths` if there is at least one and all are plain ints of at least 1; otherwise raise."""
     if isinstance(lengths, Tensor):
         raise OptionError("lengths must be plain whole numbers, got a tensor", hint="lengths.tolist()")
     if len(lengths) == 0:

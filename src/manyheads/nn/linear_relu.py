@@ -1,6 +1,6 @@
-"""max(0, x·Wᵀ + b) as one matrix product: bias and maximum are applied to what it gives before that is written to memory.
+"""max(0, x·Wᵀ + b) as one matrix product: bias and maximum are applied before its result is written to memory.
 
-On the way back, what the maximum lets through is written and added up for the bias in one pass (relu_kernels.py).
+In the backward pass, the gradient is masked and summed for the bias in one pass (relu_kernels.py).
 
 N tokens · D width · F hidden width
 """
@@ -17,7 +17,7 @@ from manyheads.nn.kernels import kernels
 __all__ = ["linear_relu"]
 
 PROGRAMS = 1056
-"""Eight for each multiprocessor of a large GPU."""
+"""Eight per multiprocessor of a large GPU."""
 
 TILE = {"ROWS": 8, "COLUMNS": 256, "num_warps": 4}
 
@@ -25,7 +25,7 @@ TILE = {"ROWS": 8, "COLUMNS": 256, "num_warps": 4}
 def linear_relu(
     x: Float[Tensor, "*batch D"], weight: Float[Tensor, "F D"], bias: Float[Tensor, " F"]
 ) -> Float[Tensor, "*batch F"]:
-    """As F.relu(F.linear(x, weight, bias)), autocast included."""
+    """The same as F.relu(F.linear(x, weight, bias)), under autocast too."""
     dtype = half_of(x)
     y = forward(x.flatten(0, -2).to(dtype), weight.to(dtype), bias.to(dtype))
     return y.unflatten(0, x.shape[:-1])
@@ -57,14 +57,14 @@ forward.register_autograd(differentiate, setup_context=keep_for_backward)
 
 @torch.library.custom_op("manyheads::relu_backward", mutates_args=(), device_types="cpu")
 def relu_backward(gradient: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """(the gradient where y is positive, its sum over tokens)"""
+    """(the gradient where y is positive and 0 elsewhere, its sum over tokens)"""
     masked = gradient * (y > 0)
     return masked, masked.sum(0)
 
 
 @relu_backward.register_kernel("cuda")
 def relu_backward_in_one_pass(gradient: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Sums are taken of float32 and in one order: the same bits every time."""
+    """`relu_backward` on a GPU. Sums are in float32 and in a fixed order: bitwise reproducible."""
     masked, sums = empty(gradient, y)
     tokens, hidden = y.shape
     columns = -(-hidden // TILE["COLUMNS"])

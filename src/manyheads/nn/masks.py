@@ -15,7 +15,7 @@ from manyheads.errors import OptionError
 __all__ = ["Window", "band_mask", "causal_mask", "document_mask", "padding_mask", "window_mask"]
 
 Window = tuple[int | None, int | None]
-"""How far a query sees to its (left, right); None = without end. (3, 0) is itself and the three before it."""
+"""How far a query sees to its (left, right); None = unlimited. With (3, 0) it sees itself and three positions back."""
 
 
 def padding_mask(lengths: Int[Tensor, " B"], longest: int) -> Bool[Tensor, "B 1 1 S"]:
@@ -25,7 +25,7 @@ def padding_mask(lengths: Int[Tensor, " B"], longest: int) -> Bool[Tensor, "B 1 
 
 
 def causal_mask(queries: int, keys: int | None = None, device: torch.device | None = None) -> Bool[Tensor, "T S"]:
-    """No query may look ahead. With more keys than queries, the queries are the last of the sequence."""
+    """No query may look ahead. With more keys than queries, the queries are the last positions of the sequence."""
     return window_mask(queries, keys, window=(None, 0), device=device)
 
 
@@ -34,7 +34,7 @@ def window_mask(
 ) -> Bool[Tensor, "T S"]:
     """A query sees `window[0]` keys to its left, itself, and `window[1]` to its right.
 
-    With more keys than queries, the queries are the last of the sequence, as in decoding with a cache.
+    With more keys than queries, the queries are the last positions of the sequence, as in decoding with a cache.
     """
     keys = queries if keys is None else keys
     key_positions = torch.arange(keys, device=device)
@@ -57,12 +57,12 @@ def band_mask(
 
 
 def document_mask(query_documents: Int[Tensor, "B T"], key_documents: Int[Tensor, "B S"]) -> Bool[Tensor, "B 1 T S"]:
-    """Several documents share a row: a query sees the keys that carry its own document's number."""
+    """For rows that hold several documents: a query sees only the keys with its own document's number."""
     return (query_documents[:, :, None] == key_documents[:, None, :])[:, None]
 
 
 def check_window(window: Window) -> Window:
-    """`window` itself, if both sides are None or at least 0."""
+    """Return `window` if each side is None or at least 0; otherwise raise."""
     pair = isinstance(window, (tuple, list)) and len(window) == 2
     if not pair or any(side is not None and (type(side) is not int or side < 0) for side in window):
         raise OptionError(
@@ -73,13 +73,13 @@ def check_window(window: Window) -> Window:
 
 
 def narrow(window: Window | None, causal: bool) -> Window:
-    """Causality is a window whose right side is 0: the two as one window."""
+    """`window` and `causal` as one window: causality is a right side of 0."""
     left, right = (None, None) if window is None else check_window(window)
     return (left, 0) if causal else (left, right)
 
 
 def trim(window: Window, queries: int, keys: int) -> Window:
-    """The window without sides that reach beyond the sequence: they forbid nothing."""
+    """The window with None for any side that reaches beyond the sequence, where it forbids nothing."""
     left, right = window
     return (
         None if left is None or left >= keys - 1 else left,

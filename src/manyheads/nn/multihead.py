@@ -3,7 +3,7 @@
     MultiHead(X, M) = Concat(head_1 … head_H) · W_O,   head_i = attention(X·Wq_i, M·Wk_i, M·Wv_i)
 
 M is X itself (self-attention) or another sequence, the memory (cross-attention).
-One matrix holds the projections of all heads: cutting X·W into H parts is the same as H small projections.
+One matrix holds the projections of all heads: splitting X·W into H parts is the same as H small projections.
 
 B batch · T queries · S keys · H heads · G key/value heads · D model width · K key width · V value width
 """
@@ -58,9 +58,9 @@ class MultiHeadAttention(nn.Module):
     causal         no query looks ahead
     window         how far a query sees to its (left, right)
     score          "scaled-dot", "dot" or "additive"
-    rotary         turns queries and keys by their positions
-    qk_norm        normalise queries and keys, head by head, before they meet
-    dropout        on the attention weights, in training (default 0: fused packed kernels have none)
+    rotary         rotates queries and keys by their positions
+    qk_norm        normalise queries and keys, head by head, before they are compared
+    dropout        on the attention weights, in training (default 0: fused packed kernels do not support it)
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class MultiHeadAttention(nn.Module):
         self.key_norm = HeadNorm(self.key_width) if qk_norm else unchanged
         self.rotate = unchanged if rotary is None else check_rotary(rotary, self.key_width)
         self.score = build_score(score, heads, self.key_width)
-        # Nothing happens to queries and keys between the projection and attention: they may stay side by side.
+        # Nothing happens to queries and keys between the projection and attention: they can stay in one tensor.
         self.joined = self.value_width == self.key_width and rotary is None and not qk_norm
 
     @overload
@@ -121,19 +121,19 @@ class MultiHeadAttention(nn.Module):
         """Attend from every position of x to the memory, or to x itself.
 
         x               (B, T, D), or packed (N, D) with its layout
-        memory          what to attend to: a sequence like x, or its `keys_values` computed before; None = x
-        layout          padding and positions of x; None = no padding, positions counted on from the cache or from 0
+        memory          what to attend to: a sequence like x, or its precomputed `keys_values`; None = x
+        layout          padding and positions of x; None = no padding, positions continue from the cache or start at 0
         memory_layout   the same for the memory
-        mask            True = may attend, beside what padding, causality and window allow; broadcasts to (B, H, T, S)
-        cache           keys and values of the tokens before x, to which those of x are added
-        return_weights  also give the weights of every head. The output stays the same.
+        mask            True = may attend, within what padding, causality and window allow; broadcasts to (B, H, T, S)
+        cache           keys and values of the tokens before x; those of x are appended
+        return_weights  also return the weights of every head. The output stays the same.
         """
         check_sequence("x", x, layout, self.width)
         if memory is None and memory_layout is not None:
-            raise TensorError(f"memory_layout goes with a memory, got {type(memory_layout).__name__} and no memory")
+            raise TensorError(f"memory_layout needs a memory, got {type(memory_layout).__name__} and no memory")
         if cache is not None:
             check_cache(layout, memory)
-            check_mask(mask, (x.shape[0], self.heads, x.shape[1], cache.length + x.shape[1]))  # before it grows
+            check_mask(mask, (x.shape[0], self.heads, x.shape[1], cache.length + x.shape[1]))  # before the cache grows
             layout = layout or Padded.like(x, start=cache.length)
         if self.joined and isinstance(layout, Packed) and not isinstance(memory, KeyValue) and not return_weights:
             return self.output(self._attend_joined(x, memory, layout, memory_layout, mask))
@@ -151,7 +151,7 @@ class MultiHeadAttention(nn.Module):
         layout: Layout | None = None,
         memory_layout: Layout | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values, head by head, as they meet: turned by their positions and normalised, if they are."""
+        """Queries, keys and values by head as attention uses them: normalised and rotated, if this layer does so."""
         if memory is None:
             q, k, v = self.input(x).split_with_sizes(self.sizes, dim=-1)
             k, v = self._keys_values(k, v, layout)
@@ -166,11 +166,11 @@ class MultiHeadAttention(nn.Module):
         return q, k, v
 
     def keys_values(self, memory: Float[Tensor, "*memory D"], layout: Layout | None = None) -> KeyValue:
-        """What cross-attention reads of a memory, computed once to be read at many steps."""
+        """The keys and values that cross-attention reads from a memory, computed once for many steps."""
         return self._read(memory, layout, self._halves()[1])
 
     def step_beams(self, x: Float[Tensor, "B k D"], layout: Padded, past: "BeamPast") -> Float[Tensor, "B k D"]:
-        """Self-attention of the newest token of each of k beams. What `past` lets each of them see is what it has written."""
+        """Self-attention of the newest token of each of k beams, which `past` lets see only its own hypothesis."""
         q, k, v = self.input(x).split_with_sizes(self.sizes, dim=-1)
         k, v = past.append(*self._keys_values(k, v, layout))
         out, _ = attend(
@@ -179,7 +179,7 @@ class MultiHeadAttention(nn.Module):
         return self.output(out.transpose(1, 2).flatten(-2))
 
     def _halves(self) -> tuple[Projection, Projection]:
-        """The projection of the queries, and that of the keys and values."""
+        """The projection of the queries, and the projection of the keys and values."""
         cut = (self.sizes[0], self.sizes[1] + self.sizes[2])
         query_weight, memory_weight = self.input.weight.split_with_sizes(cut)
         query_bias, memory_bias = (None, None) if self.input.bias is None else self.input.bias.split_with_sizes(cut)
@@ -202,7 +202,7 @@ class MultiHeadAttention(nn.Module):
     def _attend_joined(
         self, x: Tensor, memory: Tensor | None, layout: Packed, memory_layout: Layout | None, mask: Tensor | None
     ) -> Tensor:
-        """The heads side by side, (N, H·V), of packed sequences, whose projections are never cut apart."""
+        """The heads side by side, (N, H·V), for packed sequences, whose projections stay in one tensor."""
         if memory is None:
             memory_layout, q, kv = layout, self.input(x), None
         else:
@@ -210,7 +210,7 @@ class MultiHeadAttention(nn.Module):
             for_queries, for_memory = self._halves()
             q, kv = F.linear(x, *for_queries), F.linear(memory, *for_memory).unflatten(-1, (-1, self.key_width))
         check_memory(layout, memory_layout, mask, banded=self.bounds != (None, None))
-        assert isinstance(memory_layout, Packed)  # as check_memory says
+        assert isinstance(memory_layout, Packed)  # check_memory has made sure of it
         check_segments(layout, memory_layout)
         q, dropout = q.unflatten(-1, (-1, self.key_width)), self.dropout if self.training else 0.0
         out = attend_joined(q, kv, self.heads, layout, memory_layout, self.bounds, self.score, dropout)
@@ -226,7 +226,7 @@ class MultiHeadAttention(nn.Module):
         mask: Tensor | None,
         return_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
-        """The heads side by side, (…, H·V), by the path that the layout calls for; and the weights if asked for."""
+        """The heads side by side, (…, H·V), by the path that the layout calls for; and the weights if requested."""
         check_memory(layout, memory_layout, mask, banded=self.bounds != (None, None))
         how = (self.bounds, self.score, self.dropout if self.training else 0.0, return_weights)
         if isinstance(layout, Packed) and isinstance(memory_layout, Packed):
@@ -246,7 +246,7 @@ class MultiHeadAttention(nn.Module):
 
 
 class HeadNorm(nn.RMSNorm):
-    """RMSNorm in the dtype it is given: autocast would leave queries and keys in float32, beside values in half."""
+    """RMSNorm in the dtype of its input: autocast would leave queries and keys in float32, with values in half."""
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x).to(x.dtype)

@@ -1,8 +1,8 @@
-"""The kernels of a norm and of the sum before it (add_norm.py), in Triton. Nothing here is imported where there is no Triton.
+"""The Triton kernels of a norm and of the sum before it (add_norm.py). Imported only where Triton is installed.
 
-What may be missing is given as None: code for it is then not made.
+Optional arguments may be None: no code is then generated for them.
 
-N tokens · D width, a power of 2 or masked up to one
+N tokens · D width, padded by a mask to a power of 2
 """
 
 import triton
@@ -13,8 +13,11 @@ __all__ = ["backward_rows", "forward_rows", "sum_partial"]
 
 @triton.jit
 def dropped(numbers, seed, row, DROPOUT: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr):
-    """`numbers` (ROWS, WIDTH) of the given rows after dropout. The mask is a function of the seed and of where a number stands, so
-    the backward pass draws it again. One draw decides four neighbours: drawing for each costs more than reading them."""
+    """`numbers` (ROWS, WIDTH) of the given rows after dropout.
+
+    The mask is a function of the seed and of each number's place, so the backward pass draws the same one again. One
+    draw serves four neighbours: a draw for each would cost more than reading them.
+    """
     four = row[:, None].to(tl.uint32) * (WIDTH // 4) + tl.arange(0, WIDTH // 4)[None, :].to(tl.uint32)
     a, b, c, d = tl.randint4x(seed, four)
     drawn = tl.reshape(tl.join(tl.join(a, b), tl.join(c, d)), [ROWS, WIDTH]).to(tl.uint32, bitcast=True)
@@ -27,7 +30,7 @@ def forward_rows(
     x, y, seed, weight, bias, total, normed, mean, scale, next_seed,
     N, D, EPS, DROPOUT: tl.constexpr, CENTRED: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Each program walks over every so-manieth few rows: total = x + dropout(y), normed = norm(total)."""
+    """total = x + dropout(y), normed = norm(total). Programs take blocks of ROWS rows in turn."""
     column = tl.arange(0, WIDTH)
     inside = column < D
     weights = tl.load(weight + column, mask=inside, other=0.0).to(tl.float32)
@@ -63,16 +66,16 @@ def backward_rows(
     gradient, total_gradient, total, mean, scale, weight, seed, dx, dy, partial,
     N, D, DROPOUT: tl.constexpr, CENTRED: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Of each row dx, and from it dy; of the weight's and bias' gradients the sum over a program's own rows.
+    """dx of each row, and dy from it; for the gradients of weight and bias, the sums over a program's own rows.
 
-    gradient        of what the norm gave
+    gradient        of the norm's output
     total_gradient  of the sum itself, or None
     dy              None if nothing was added
     """
     column = tl.arange(0, WIDTH)
     inside = column < D
     weights = tl.load(weight + column, mask=inside, other=0.0).to(tl.float32)
-    # A row of sums for each row of the tile, added up at the end: warps need not wait for each other before.
+    # One row of sums for each row of the tile, added up at the end: until then, warps need not wait for each other.
     weight_sum = tl.zeros([ROWS, WIDTH], tl.float32)
     bias_sum = tl.zeros([ROWS, WIDTH], tl.float32)
     if DROPOUT > 0:
@@ -83,7 +86,7 @@ def backward_rows(
         there = (row < N)[:, None] & inside[None, :]
         wanted = tl.load(gradient + place, mask=there, other=0.0).to(tl.float32)
         normed = tl.load(total + place, mask=there, other=0.0).to(tl.float32)
-        if total_gradient is not None:  # read before anyone waits for a sum
+        if total_gradient is not None:  # read before any thread waits for a sum
             beside = tl.load(total_gradient + place, mask=there, other=0.0).to(tl.float32)
         scales = tl.load(scale + row, mask=row < N, other=0.0)
         if CENTRED:
@@ -110,7 +113,7 @@ def backward_rows(
 
 @triton.jit
 def sum_partial(partial, total, P, COLUMNS, BLOCK: tl.constexpr, ROWS: tl.constexpr):
-    """total = the sum over the P rows of `partial`, in one order."""
+    """total = the sum over the P rows of `partial`, in a fixed order."""
     column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     sums = tl.zeros([ROWS, BLOCK], tl.float32)
     for start in range(0, P, ROWS):

@@ -1,8 +1,9 @@
 """Layer norm and RMS norm, as PyTorch has them, with a backward pass of our own on a GPU.
 
-A norm's gradient needs sums along each row, and those of its weight and bias sums over all rows. Compilers make two passes of it, or
-one that is slower than two; one kernel reads everything once (norm_kernels.py). The forward pass stays in sight of the compiler.
-A norm inside a pre-norm stack, and the one at its end, can also be given a stream (stream.py): it adds what is left to add first.
+A norm's gradient needs sums along each row, and the gradients of its weight and bias need sums over all rows. Compilers
+make two passes of it, or one that is slower than two; our kernel reads everything once (norm_kernels.py). The forward
+pass stays visible to the compiler. A norm inside a pre-norm stack, and the one at its end, can also be given a stream
+(stream.py): it then adds the pending output first.
 
 D width
 """
@@ -22,7 +23,10 @@ __all__ = ["INNER", "InnerLayerNorm", "InnerRMSNorm", "make_norm"]
 
 
 def make_norm(kind: str, width: int, eps: float, *, inner: bool = False) -> nn.Module:
-    """ "layer" or "rms". What an inner norm gives is only ever multiplied by matrices, so autocast may have it in half precision."""
+    """A norm of kind "layer" or "rms".
+
+    The output of an inner norm is only ever multiplied by matrices, so under autocast it may be in half precision.
+    """
     if inner:
         return choose("normaliser", kind, {"layer": InnerLayerNorm, "rms": InnerRMSNorm})(width, eps=eps)
     return choose("normaliser", kind, {"layer": nn.LayerNorm, "rms": nn.RMSNorm})(width, eps=eps)
@@ -46,8 +50,11 @@ INNER = (InnerLayerNorm, InnerRMSNorm)
 
 
 def fast(x: Tensor) -> bool:
-    """Where training is compiled for a GPU in half precision. What is not trained has no backward pass, and PyTorch's own kernel is best
-    where it runs alone. Where nothing is cast at the end, PyTorch 2.11 loses the gradient of what `Normalise` gives."""
+    """True where training is compiled for a GPU in half precision.
+
+    Without training there is no backward pass, and without a compiler PyTorch's own kernel is best. If the output is
+    not cast at the end, PyTorch 2.11 loses the gradient of what `Normalise` returns.
+    """
     return (
         x.is_cuda
         and HAVE_TRITON
@@ -60,7 +67,7 @@ def fast(x: Tensor) -> bool:
 
 
 class Normalise(torch.autograd.Function):
-    """Without a bias it is RMS norm: the mean is not taken off."""
+    """Layer norm, or without a bias RMS norm, which does not subtract the mean."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, eps: float) -> Tensor:

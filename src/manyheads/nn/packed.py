@@ -1,7 +1,7 @@
-"""Attention over packed batches: sequences laid end to end, no padding computed.
+"""Attention over packed batches: sequences laid end to end, with no work spent on padding.
 
-On a GPU in half precision this is one kernel: our own for short sentences (ragged.py), variable-length flash attention for
-long ones. What neither can do (see `varlen_applies`) goes through padding instead: slower, same answer.
+On a GPU in half precision this is one kernel: our own for short sentences (ragged.py), variable-length flash attention
+for long ones. Cases that neither supports (see `varlen_applies`) go through padding instead: slower, same answer.
 
 N query tokens · M key tokens · H heads · G key/value heads · K key width · V value width
 """
@@ -23,10 +23,10 @@ from manyheads.nn.scores import DotProduct, Score, scaled_dot
 __all__ = ["packed_attention"]
 
 if torch.cuda.is_available():
-    # It brings the compiler along, which takes as long to import as PyTorch itself: who has no GPU need not wait for that.
+    # This imports the compiler too, which takes as long as importing PyTorch itself: skip it without a GPU.
     from torch.nn.attention.varlen import varlen_attn
 
-    # PyTorch 2.11 runs grouped heads unasked and has no such argument; 2.13 wants to be told.
+    # PyTorch 2.11 supports grouped heads but has no such argument; 2.13 requires it.
     GROUPED: dict[str, Any] = {"enable_gqa": True} if "enable_gqa" in inspect.signature(varlen_attn).parameters else {}
 
 
@@ -45,7 +45,7 @@ def packed_attention(
 ) -> Float[Tensor, "N H V"] | tuple[Float[Tensor, "N H V"], Float[Tensor, "B H T S"]]:
     """Sequence b of the queries attends to sequence b of the keys, and to nothing else.
 
-    Options as in `attention`; the weights, if asked for, come padded.
+    Options as in `attention`; the weights, if requested, are padded.
     """
     check_packed(q, k, v, queries, keys)
     bounds = narrow(window, causal)
@@ -64,7 +64,7 @@ def attend_packed(
     dropout: float,
     return_weights: bool,
 ) -> tuple[Float[Tensor, "N H V"], Float[Tensor, "B H T S"] | None]:
-    """`packed_attention` by the path that is asked for: (output, weights or None). What is given has been checked."""
+    """`packed_attention` by the path that suits the arguments, which are not checked: (output, weights or None)."""
     if isinstance(score, DotProduct) and not return_weights and dropout == 0.0:
         if k.shape == v.shape and ragged_applies(q, q.shape[-1], queries, keys, window):
             kv = torch.cat((k, v), 1)
@@ -87,7 +87,10 @@ def attend_joined(
     score: Score,
     dropout: float,
 ) -> Float[Tensor, "N {heads} K"]:
-    """`attend_packed` of heads side by side, as a projection gives them: keys and values behind the queries, or in `kv`."""
+    """`attend_packed` of heads side by side, as a projection returns them.
+
+    Keys and values follow the queries in `q`, or are in `kv`.
+    """
     if isinstance(score, DotProduct) and dropout == 0.0 and ragged_applies(q, q.shape[-1], queries, keys, window):
         return ragged_attention(q, kv, heads, queries, keys, window, score.scale)
     parts = parts_of(q, kv, heads)
@@ -95,7 +98,7 @@ def attend_joined(
 
 
 def varlen_applies(q: Tensor, v: Tensor) -> bool:
-    """Can variable-length flash attention do it? Decided by types and shapes alone."""
+    """True if variable-length flash attention supports this. Decided by types and shapes alone."""
     width = q.shape[-1]
     return (
         q.is_cuda
@@ -113,11 +116,11 @@ def varlen(
     grouped = GROUPED if q.shape[1] != k.shape[1] else {}
     segments = (queries.offsets, keys.offsets, queries.longest, keys.longest)
     out = varlen_attn(q, k, v, *segments, scale=scale, window_size=(left, right), **grouped)
-    return cast(Tensor, out)  # a tuple only if more was asked for
+    return cast(Tensor, out)  # a tuple only if more outputs are requested
 
 
 def packed_mask(queries: Packed, keys: Packed, window: Window) -> Bool[Tensor, "B 1 T S"]:
-    """What each sequence sees of its own keys; with more keys than queries, the queries are the last ones."""
+    """Which of its sequence's keys each query sees; with more keys than queries, the queries are the last positions."""
     key_positions = torch.arange(keys.longest, device=keys.offsets.device)
     shift = keys.lengths - queries.lengths
     query_positions = torch.arange(queries.longest, device=shift.device) + shift[:, None]

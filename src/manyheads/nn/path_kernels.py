@@ -1,9 +1,10 @@
-"""The kernels of sums and bests over paths (paths.py), in Triton. Nothing here is imported where there is no Triton.
+"""The Triton kernels of sums and maxima over paths (paths.py). This module is imported only where Triton is installed.
 
-Words follow one another, so a sentence is one program, which walks from word to word; what it needs of the word before it has written itself. Sentences
-are as many as keep a GPU busy. Everything is a logarithm, in float32.
+Each word depends on the one before, so one program handles one sentence and walks from word to word; what it needs of
+the previous word it has written itself. A batch has enough sentences to keep a GPU busy. Only `links_used` has a
+program for each tile of links. Everything is a logarithm, in float32.
 
-B sentences · T words · L vertices, of which a sentence has those up to its last
+B sentences · T words · L vertices, of which a sentence uses those up to its last
 """
 
 import triton
@@ -14,7 +15,10 @@ __all__ = ["links_used", "trace_ways", "ways_ahead", "ways_back"]
 
 @triton.jit
 def ways_ahead(words, links, ahead, lengths, last, T, L, BEST: tl.constexpr, TILE: tl.constexpr):
-    """ahead[t, j] = words[t, j] + log Σᵢ exp(ahead[t − 1, i] + links[i, j]); with BEST the maximum instead of the sum."""
+    """ahead[t, j] = words[t, j] + log Σᵢ exp(ahead[t − 1, i] + links[i, j]).
+
+    With BEST, the maximum replaces the sum.
+    """
     sentence = tl.program_id(0).to(tl.int64)
     vertices, count = tl.load(last + sentence) + 1, tl.load(lengths + sentence)
     words += sentence * T * L
@@ -25,7 +29,7 @@ def ways_ahead(words, links, ahead, lengths, last, T, L, BEST: tl.constexpr, TIL
         first = tl.load(links + j, mask=j < vertices, other=float("-inf"))
         tl.store(ahead + j, first + tl.load(words + j, mask=j < vertices, other=0.0), mask=j < vertices)
     for t in range(1, count):
-        tl.debug_barrier()  # what other threads have written of the word before is there
+        tl.debug_barrier()  # wait for what other threads write about the previous word
         for start in range(0, vertices, TILE):
             j = start + tl.arange(0, TILE)
             most = tl.full([TILE], float("-inf"), tl.float32)
@@ -49,7 +53,10 @@ def ways_ahead(words, links, ahead, lengths, last, T, L, BEST: tl.constexpr, TIL
 
 @triton.jit
 def ways_back(words, links, back, lengths, last, T, L, TILE: tl.constexpr):
-    """back[t, i] = log Σⱼ exp(links[i, j] + words[t + 1, j] + back[t + 1, j]); behind the last word, the link to the last vertex."""
+    """back[t, i] = log Σⱼ exp(links[i, j] + words[t + 1, j] + back[t + 1, j]).
+
+    For the last word it is the link to the last vertex.
+    """
     sentence = tl.program_id(0).to(tl.int64)
     end, count = tl.load(last + sentence), tl.load(lengths + sentence)
     vertices = end + 1
@@ -85,7 +92,10 @@ def ways_back(words, links, back, lengths, last, T, L, TILE: tl.constexpr):
 def links_used(
     words, links, ahead, back, total, gradient, used, lengths, last, T, L, TILE: tl.constexpr,
 ):  # fmt: skip
-    """used[i, j] = gradient · Σₜ exp(ahead[t − 1, i] + links[i, j] + words[t, j] + back[t, j] − total), a tile of links a program."""
+    """used[i, j] = gradient · Σₜ exp(ahead[t − 1, i] + links[i, j] + words[t, j] + back[t, j] − total).
+
+    One program handles one tile of links.
+    """
     sentence = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * TILE + tl.arange(0, TILE)
     j = tl.program_id(2) * TILE + tl.arange(0, TILE)
@@ -107,7 +117,7 @@ def links_used(
 
 @triton.jit
 def trace_ways(scores, links, path, lengths, last, T, L, WIDTH: tl.constexpr):
-    """From where a path ends back to where it began; behind its end, `path` is as it was."""
+    """Follow each path from its end back to its start; past its end, `path` is left as it was."""
     sentence = tl.program_id(0).to(tl.int64)
     count, here = tl.load(lengths + sentence), tl.load(last + sentence)
     i = tl.arange(0, WIDTH)
@@ -115,5 +125,5 @@ def trace_ways(scores, links, path, lengths, last, T, L, WIDTH: tl.constexpr):
         t = count - 1 - step
         ways = tl.load(scores + (sentence * T + t) * L + i, mask=i < L, other=float("-inf"))
         ways += tl.load(links + (sentence * L + i) * L + here, mask=i < L, other=float("-inf"))
-        here = tl.minimum(tl.argmax(ways, 0), L - 1).to(tl.int64)  # of numbers that are not finite it may be any
+        here = tl.minimum(tl.argmax(ways, 0), L - 1).to(tl.int64)  # if numbers are not finite, argmax may be anything
         tl.store(path + sentence * T + t, here)

@@ -1,4 +1,4 @@
-"""Sums and bests over paths on a GPU: what paths.py computes word by word, by a few kernels (path_kernels.py).
+"""Sums and maxima over paths on a GPU: the same results as in paths.py, from a few kernels (path_kernels.py).
 
 B sentences · T words · L vertices
 """
@@ -12,7 +12,7 @@ from manyheads.nn.kernels import kernels
 __all__ = ["best_ways", "count_uses", "sum_ahead", "trace_back"]
 
 TILE = 32
-"""Vertices on a side of what is looked at together."""
+"""Vertices along each side of a tile of links."""
 
 
 def sum_ahead(

@@ -1,4 +1,4 @@
-"""One vector for a sequence, of the vectors of its tokens. Padding has no say in it.
+"""Pooling: one vector per sequence, from the vectors of its tokens. Padding is ignored.
 
 B sequences · T tokens of the longest · N tokens of all · D width
 """
@@ -16,9 +16,9 @@ __all__ = ["POOLINGS", "first_token", "largest_numbers", "mean_token"]
 
 
 def mean_token(x: Float[Tensor, "*batch D"], layout: Layout) -> Float[Tensor, "B D"]:
-    """The mean of the tokens. (Of a sequence without any, zeros.)"""
+    """The mean of the tokens. (Zeros for a sequence without tokens.)"""
     rows, keep = rows_of(x, layout)
-    rows = rows.float()  # sums of many tokens are not for 16 bits
+    rows = rows.float()  # 16 bits are not enough for sums of many tokens
     if keep is None:
         return rows.mean(1)
     return (rows * keep[..., None]).sum(1) / keep.sum(1, keepdim=True).clamp(min=1)
@@ -29,7 +29,7 @@ def first_token(x: Float[Tensor, "*batch D"], layout: Layout) -> Float[Tensor, "
 
 
 def largest_numbers(x: Float[Tensor, "*batch D"], layout: Layout) -> Float[Tensor, "B D"]:
-    """Of each number of a vector, the largest that any token has."""
+    """For each component, the largest value of any token."""
     x, keep = rows_of(x, layout)
     return x.amax(1) if keep is None else x.masked_fill(~keep[..., None], -torch.inf).amax(1)
 
@@ -39,7 +39,7 @@ POOLINGS: dict[str, Pooling] = {"mean": mean_token, "first": first_token, "max":
 
 
 def rows_of(x: Float[Tensor, "*batch D"], layout: Layout) -> tuple[Float[Tensor, "B T D"], Bool[Tensor, "B T"] | None]:
-    """A sequence a row, and where its tokens are; None = everywhere."""
+    """One sequence per row, and where the tokens are; None = everywhere."""
     if isinstance(layout, Packed):
         return layout.pad(x), layout.padded().keep
     return x, cast(Padded, layout).keep

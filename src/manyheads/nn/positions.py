@@ -1,6 +1,6 @@
-"""Positions that are added to embeddings. (Rotary positions are not: they turn queries and keys, see rotary.py.)
+"""Positions that are added to embeddings. (Rotary positions rotate queries and keys instead: see rotary.py.)
 
-Attention sees a bag: without positions, "A hit B" and "B hit A" are the same to it.
+Attention sees a bag of tokens: without positions, "A hit B" and "B hit A" are the same to it.
 
 D model width
 """
@@ -17,7 +17,7 @@ __all__ = ["LearnedPositions", "SinusoidalPositions", "sinusoids"]
 
 
 def angles(positions: Int[Tensor, "*batch"], width: int, base: float) -> Float[Tensor, "*batch {width}//2"]:
-    """position · base^(−2i/width) for each pair of components i: from one radian a step down to almost 1/base."""
+    """position · base^(−2i/width) for each pair of components i: from 1 radian per position down to almost 1/base."""
     exponent = torch.arange(0, width, 2, device=positions.device, dtype=torch.float32) / width
     return positions.unsqueeze(-1) * base**-exponent
 
@@ -36,7 +36,7 @@ def sinusoids(
 
 
 class SinusoidalPositions(nn.Module):
-    """x + sinusoids. Nothing is learned; there is no table and no longest length."""
+    """x + sinusoids. Nothing is learned; no table limits the length."""
 
     def __init__(self, width: int, *, interleaved: bool = True, base: float = 10_000.0) -> None:
         super().__init__()

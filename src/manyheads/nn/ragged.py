@@ -1,10 +1,11 @@
 """Attention over packed batches of many short sentences, in Triton.
 
-Flash attention for sequences of any length gives every sentence its own tiles; where most sentences fill a quarter of one,
-three quarters of the work is on nothing, and its backward pass is worse. Here neighbouring sentences share a tile
-(ragged_kernels.py). Shapes are all that decides how much is launched: a CUDA graph of it is good for any sentences.
+Variable-length flash attention gives every sentence its own tiles; where most sentences fill a quarter of a tile, three
+quarters of the work is wasted, and its backward pass is worse. Here neighbouring sentences share a tile
+(ragged_kernels.py). The launch depends on shapes alone, so a CUDA graph of it is valid for any sentences.
 
-N query tokens · M key tokens · G key/value heads · A heads of queries, or of queries, keys and values · both: heads of keys and values · K width of a head
+N query tokens · M key tokens · G key/value heads · A heads of queries, or of queries, keys and values
+both: heads of keys and values · K width of a head
 """
 
 from typing import Any
@@ -20,7 +21,7 @@ from manyheads.nn.masks import Window
 __all__ = ["ragged_applies", "ragged_attention"]
 
 LONGEST = 1024
-"""Beyond this, flash attention's own tiles are full."""
+"""Longest sequence. Beyond this, flash attention's own tiles are full."""
 
 WIDTHS = (16, 32, 64, 128)
 TILES: dict[str, dict[str, int]] = {
@@ -31,7 +32,10 @@ TILES: dict[str, dict[str, int]] = {
 
 
 def ragged_applies(x: Tensor, width: int, queries: Packed, keys: Packed, window: Window) -> bool:
-    """Decided by types, shapes and plain numbers. A window compares places in one sequence: both sides must be that one."""
+    """True if these kernels support the case. Decided by types, shapes and plain numbers.
+
+    A window compares positions in one sequence, so queries and keys must then have the same layout.
+    """
     return (
         x.is_cuda
         and HAVE_TRITON
@@ -51,11 +55,11 @@ def ragged_attention(
     window: Window = (None, None),
     scale: float | None = None,
 ) -> Float[Tensor, "N {heads} K"]:
-    """Sentence b of the queries attends to sentence b of the keys. What it is given has been checked.
+    """Sentence b of the queries attends to sentence b of the keys. The arguments are not checked.
 
-    q    the queries of all heads; without `kv`, behind them in the same tensor, keys and values: as one projection gives them.
-         Their gradient then comes in one piece, too.
-    kv   keys, and behind them values
+    q    the queries of all heads; without `kv`, followed in the same tensor by keys and values, as one projection
+         returns them. Their gradient is then one tensor, too.
+    kv   keys, followed by values
     """
     left, right = (-1 if side is None else side for side in window)
     scale = q.shape[-1] ** -0.5 if scale is None else scale
@@ -64,7 +68,7 @@ def ragged_attention(
 
 
 def parts_of(q: Tensor, kv: Tensor | None, heads: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values."""
+    """Views of the queries, the keys and the values."""
     if kv is None:
         q, kv = q[:, :heads], q[:, heads:]
     keys, values = kv.chunk(2, dim=1)
@@ -77,7 +81,7 @@ def forward(
     query_offsets: Tensor, query_rows: Tensor, key_offsets: Tensor, key_rows: Tensor,
     left: int, right: int, scale: float,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(the output, log2 of the sums of the weights)"""
+    """(the output, log2 of the sum that normalises each query's weights)"""
     out, logsum = empty(q, heads)
     q, k, v = parts_of(q, kv, heads)
     grid = (blocks(len(q), TILES["forward"]["QUERIES"]), heads)
@@ -99,7 +103,7 @@ def backward(
     query_offsets: Tensor, query_rows: Tensor, key_offsets: Tensor, key_rows: Tensor,
     left: int, right: int, scale: float,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The gradients of q and kv; of no kv, an empty one."""
+    """The gradients of q and kv; the second is empty if there is no kv."""
     changes = like(q), like(kv if kv is not None else q[:0])
     q, k, v = parts_of(q, kv, heads)
     dq, dk, dv = parts_of(changes[0], changes[1] if kv is not None else None, heads)
@@ -138,7 +142,7 @@ forward.register_autograd(differentiate, setup_context=keep_for_backward)
 
 
 def empty(q: Tensor, heads: int) -> tuple[Tensor, Tensor]:
-    """Room for the output, and for a number for each query and head."""
+    """Buffers for the output, and for one number per query and head."""
     tokens, _, width = q.shape
     return q.new_empty(tokens, heads, width), q.new_empty(heads, tokens, dtype=torch.float32)
 
@@ -148,7 +152,7 @@ def like(x: Tensor) -> Tensor:
 
 
 def strides(*tensors: Tensor) -> list[int]:
-    """From token to token and from head to head; within a head numbers lie side by side."""
+    """The strides between tokens and between heads of each tensor; within a head, numbers are contiguous."""
     return [stride for tensor in tensors for stride in tensor.stride()[:2]]
 
 

@@ -1,10 +1,11 @@
-"""The kernels of ragged attention (ragged.py), in Triton. Nothing here is imported where there is no Triton.
+"""The Triton kernels of ragged attention (ragged.py). This module is imported only where Triton is installed.
 
-A program takes a block of neighbouring tokens and one head. Each of its tokens may see one stretch of tokens on the other
-side: its own sentence there, cut short by the window. The program walks over all that any of its tokens may see, and masks
-what a token may not. Short sentences share a block, long ones take several; nobody waits for the longest of the batch.
+A program handles a block of neighbouring tokens and one head. Each of its tokens may see one contiguous range of tokens
+on the other side: its own sentence there, cut short by the window. The program walks over everything that any of its
+tokens may see, and masks what each token may not. Short sentences share a block, long ones take several; no program
+waits for the longest sentence of the batch.
 
-No two programs write to the same place: the gradients are the same bits every time.
+No two programs write to the same address: gradients are bitwise reproducible.
 
 N query tokens · M key tokens · H heads · G key/value heads · K width of a head · row: the number of a sentence
 """
@@ -17,7 +18,7 @@ __all__ = ["backward_keys", "backward_queries", "forward"]
 
 @triton.jit
 def seen(token, tokens, rows, offsets, LEFT: tl.constexpr, RIGHT: tl.constexpr):
-    """For each token the stretch [first, last) that it may see on the other side; behind the last token, nothing."""
+    """The range [first, last) that each token may see on the other side; empty past the last token."""
     inside = token < tokens
     row = tl.load(rows + token, mask=inside, other=0)
     first = tl.load(offsets + row, mask=inside, other=2147483647)
@@ -31,7 +32,7 @@ def seen(token, tokens, rows, offsets, LEFT: tl.constexpr, RIGHT: tl.constexpr):
 
 @triton.jit
 def tile(base, token, tokens, stride, head, head_stride, K: tl.constexpr):
-    """(tokens of the block, K) of one head; zeros behind the last token."""
+    """Load (tokens of the block, K) of one head; zeros past the last token."""
     place = base + token.to(tl.int64)[:, None] * stride + head * head_stride + tl.arange(0, K)[None, :]
     return tl.load(place, mask=(token < tokens)[:, None], other=0.0)
 
@@ -67,7 +68,7 @@ def forward(
         may = (key[None, :] >= first[:, None]) & (key[None, :] < last[:, None])
         scores = tl.where(may, scores, float("-inf"))
         higher = tl.maximum(highest, tl.max(scores, 1))
-        against = tl.where(higher == float("-inf"), 0.0, higher)  # a query that has seen nothing yet
+        against = tl.where(higher == float("-inf"), 0.0, higher)  # −∞: the query has seen no key yet
         weights = tl.exp2(scores - against[:, None])
         fade = tl.exp2(highest - against)
         total = total * fade + tl.sum(weights, 1)
@@ -92,7 +93,7 @@ def backward_queries(
     LEFT: tl.constexpr, RIGHT: tl.constexpr, H: tl.constexpr, GROUP: tl.constexpr, K: tl.constexpr,
     QUERIES: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
-    """dq; and for each query out·gradient, which `backward_keys` reads."""
+    """dq, and out·gradient for each query, which `backward_keys` reads."""
     query = tl.program_id(0) * QUERIES + tl.arange(0, QUERIES)
     head = tl.program_id(1)
     first, last = seen(query, N, query_rows, key_offsets, LEFT, RIGHT)

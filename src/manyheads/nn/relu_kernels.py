@@ -1,4 +1,4 @@
-"""The kernel of the gradient of max(0, x + bias) (linear_relu.py), in Triton. Nothing here is imported where there is no Triton.
+"""The Triton kernel of the gradient of max(0, x + bias) (linear_relu.py). Imported only where Triton is installed.
 
 N tokens · F hidden width
 """
@@ -13,9 +13,9 @@ __all__ = ["mask_rows", "sum_partial"]
 
 @triton.jit
 def mask_rows(gradient, y, masked, partial, N, F, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """masked = gradient × (y > 0); of its sums over tokens, a program's own share."""
+    """masked = gradient × (y > 0), and the sums of it over a program's own tokens."""
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    # Added up over the rows of the tile at the end: warps need not wait for each other before.
+    # Added up over the rows of the tile at the end: until then, warps need not wait for each other.
     sums = tl.zeros([ROWS, COLUMNS], tl.float32)
     for start in range(tl.program_id(0) * ROWS, N, tl.num_programs(0) * ROWS):
         row = start + tl.arange(0, ROWS)

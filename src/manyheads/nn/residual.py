@@ -1,6 +1,6 @@
-"""What stands around every sublayer: a norm, a residual, dropout.
+"""The parts around every sublayer: a norm, a residual connection, dropout.
 
-PreNorm    x + drop(layer(norm(x)))    most later models: deep stacks train without care
+PreNorm    x + drop(layer(norm(x)))    most later models: deep stacks train without special care
 PostNorm   norm(x + drop(layer(x)))    the paper
 
 A pre-norm sublayer that is given a stream leaves its sum to the next one (stream.py).
@@ -25,9 +25,9 @@ Hidden = Float[Tensor, "*batch D"] | Stream
 
 
 class DropPath(nn.Module):
-    """Stochastic depth: in training, drop the whole sublayer for a sequence with the given probability.
+    """Stochastic depth: in training, drop the complete sublayer for a sequence with the given probability.
 
-    What is kept is scaled up by 1 / (1 − probability), so that the mean stays.
+    Outputs that are kept are scaled up by 1 / (1 − probability), so that the mean stays the same.
     """
 
     def __init__(self, probability: float) -> None:
@@ -43,7 +43,7 @@ class DropPath(nn.Module):
 
 
 class Residual(nn.Module):
-    """norm, dropout and drop path; `PreNorm` and `PostNorm` say in which order. `norm` builds the norm."""
+    """Norm, dropout and drop path, in the order of `PreNorm` or `PostNorm`. `norm` builds the norm."""
 
     def __init__(self, norm: Callable[[], nn.Module], *, dropout: float = 0.0, drop_path: float = 0.0) -> None:
         super().__init__()

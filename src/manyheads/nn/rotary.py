@@ -1,12 +1,12 @@
-"""Rotary positions: turn each pair of a query's (key's) components by an angle proportional to its position.
+"""Rotary positions: rotate each pair of a query's or key's components by an angle proportional to its position.
 
-The product of a turned query and a turned key then depends on their distance alone:
-⟨R(m)q, R(n)k⟩ = ⟨q, R(n−m)k⟩. With two axes (images), half of the width is turned by the row and half by the column.
+The product of a rotated query and a rotated key then depends only on their distance:
+⟨R(m)q, R(n)k⟩ = ⟨q, R(n−m)k⟩. With two axes (images), half of the width is rotated by the row and half by the column.
 
-Which components form a pair is a matter of convention, and other people's weights need theirs:
+Which components form a pair is a matter of convention, and weights need the one that they were trained with:
 
-    half-split    (0,K/2) (1,K/2+1) …    most language models', and faster; within each axis' part of the width
-    interleaved   (0,1) (2,3) …          the paper's
+    half-split    (0,K/2) (1,K/2+1) …    as in most language models, and faster; within each axis' part of the width
+    interleaved   (0,1) (2,3) …          as in the paper
 
 H heads · K key width · A axes
 """
@@ -25,7 +25,7 @@ __all__ = ["Rotary", "rotate"]
 def rotate(
     x: Float[Tensor, "*batch H K"], angle: Float[Tensor, "*#batch K//2"], *, interleaved: bool
 ) -> Float[Tensor, "*batch H K"]:
-    """Turn pair i of every head by `angle[..., i]`."""
+    """Rotate pair i of every head by `angle[..., i]`."""
     cos, sin = angle.cos().unsqueeze(-2).to(x.dtype), angle.sin().unsqueeze(-2).to(x.dtype)
     if interleaved:
         a, b = x[..., 0::2], x[..., 1::2]
@@ -35,7 +35,7 @@ def rotate(
 
 
 class Rotary(nn.Module):
-    """Rotary positions with one axis (text) or two (images). Nothing is learned; there is no table and no longest length."""
+    """Rotary positions with one axis (text) or two (images). Nothing is learned; no table limits the length."""
 
     def __init__(self, key_width: int, *, axes: int = 1, base: float = 10_000.0, interleaved: bool = False) -> None:
         super().__init__()
@@ -49,14 +49,18 @@ class Rotary(nn.Module):
     def forward(
         self, x: Float[Tensor, "*batch H K"], positions: Int[Tensor, "*shape"] | None = None
     ) -> Float[Tensor, "*batch H K"]:
-        """`positions` broadcast to x without heads and width; with several axes they are (T, A) at least. None = 0, 1, 2 …"""
+        """Rotate the heads of x.
+
+        `positions` broadcast to the shape of x without heads and width; with several axes they are (…, T, A).
+        None = 0, 1, 2 …
+        """
         positions = torch.arange(x.shape[-3], device=x.device) if positions is None else positions
         if x.shape[-1] != self.key_width:
             raise TensorError(f"rotary positions for width {self.key_width} cannot turn heads of width {x.shape[-1]}")
         if self.axes > 1 and (positions.ndim < 2 or positions.shape[-1] != self.axes):
             raise TensorError(
-                f"rotary positions on {self.axes} axes need positions (T, {self.axes}) at least, got {tuple(positions.shape)}",
-                hint="images come with their layout: Padded.grid(batch, rows, columns)",
+                f"rotary positions on {self.axes} axes need positions of shape (..., T, {self.axes}), got {tuple(positions.shape)}",
+                hint="for images, pass the layout Padded.grid(batch, rows, columns)",
             )
         width = self.key_width // self.axes
         each = (positions,) if self.axes == 1 else positions.unbind(-1)

@@ -1,12 +1,12 @@
 """Score functions: how well does a query match a key?
 
-Each is called with q (B, H, T, K) and k (B, H, S, K) and gives scores (B, H, T, S).
+Each is called with q (B, H, T, K) and k (B, H, S, K) and returns scores (B, H, T, S).
 
     scaled_dot   q·k / √K     the Transformer's. Without 1/√K the variance of q·k grows with K,
                               softmax saturates and its gradient vanishes.
     dot          q·k          Luong et al.
-    Additive     w·tanh(q+k)  Bahdanau et al., learned: the projections of q and k are those of the
-                              layer around it, w is its own.
+    Additive     w·tanh(q+k)  Bahdanau et al., learned: the enclosing layer projects q and k; only w
+                              belongs to the score.
 
 B batch · H heads · T queries · S keys · K key width
 """
@@ -25,13 +25,13 @@ Score = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class DotProduct:
-    """`scale · q·k`. The one score that fused kernels know; scale None means 1/√K."""
+    """`scale · q·k`, the only score that fused kernels support. A scale of None means 1/√K."""
 
     scale: float | None = None
 
     def __call__(self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"]) -> Float[Tensor, "B H T S"]:
         scale = q.shape[-1] ** -0.5 if self.scale is None else self.scale
-        return (q * scale) @ k.transpose(-1, -2)  # scaling q, the smaller of the two, saves a pass over the scores
+        return (q * scale) @ k.transpose(-1, -2)  # scaling q saves a pass over the scores, which are larger
 
 
 scaled_dot = DotProduct()

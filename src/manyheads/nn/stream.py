@@ -1,10 +1,11 @@
-"""A pre-norm stack as a stream of hidden states and what is still to be added to it.
+"""A pre-norm stack as a stream: hidden states, and the output of the last sublayer, not yet added to them.
 
     plain     x = x + dropout(layer(norm(x)))                    sublayer by sublayer
     stream    x, h = add_norm(x, y);  y = layer(h)               the sum waits for the norm that reads it
 
-Dropout, sum and norm are then one kernel, also from one block to the next (add_norm.py). A block that is given a stream gives one; the
-norm at the end of the stack adds what is left. The recorded step of training turns it on; everyone else has tensors.
+Dropout, sum and norm are then one kernel, across block boundaries too (add_norm.py). A block that is given a stream
+returns one; the norm at the end of the stack adds the last output. The recorded training step uses streams; all other
+code uses tensors.
 
 D width
 """
@@ -21,11 +22,12 @@ __all__ = ["Stream", "begin", "flow"]
 
 
 class Stream(NamedTuple):
-    """
+    """Hidden states, and an output that is still to be added to them.
+
     x        the sum so far
-    seed     of the next mask
-    y        what the last sublayer gave; None in front of the first
-    dropout  the share of y that is dropped before it is added
+    seed     of the next dropout mask
+    y        output of the last sublayer; None before the first
+    dropout  share of y that is dropped before it is added
     """
 
     x: Float[Tensor, "*batch D"]
@@ -35,12 +37,15 @@ class Stream(NamedTuple):
 
 
 def begin(x: Float[Tensor, "*batch D"]) -> Stream:
-    """One draw for the whole stack: every kernel leaves a seed for the next."""
+    """The start of a stream. One draw serves the complete stack: every kernel computes the seed of the next."""
     return Stream(x, torch.randint(2**62, (), device=x.device))
 
 
 def flow(stream: Stream, norm: Any) -> tuple[Stream, Float[Tensor, "*batch D"]]:
-    """Add what is left to add: (the stream without it, the norm of it). `norm` is a layer norm or an RMS norm."""
+    """Add the pending output: (the stream with nothing pending, the norm of its sum).
+
+    `norm` is a layer norm or an RMS norm.
+    """
     x, seed, y, dropout = stream
     if y is None:
         return stream, norm(x)

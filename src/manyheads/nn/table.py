@@ -1,4 +1,4 @@
-"""A table of vectors, one for each word or place."""
+"""A table of vectors, one for each word or position."""
 
 from torch import nn
 
@@ -6,8 +6,11 @@ __all__ = ["Table"]
 
 
 class Table(nn.Embedding):
-    """On the meta device, where a model is built that will be read from a file, no numbers are drawn: PyTorch would import its
-    compiler for that, which takes a second."""
+    """`nn.Embedding`, except that the meta device draws no random numbers.
+
+    A model that will be read from a file is built there. To draw numbers there, PyTorch would import its compiler,
+    which takes a second.
+    """
 
     def reset_parameters(self) -> None:
         if not self.weight.is_meta:

@@ -1,7 +1,7 @@
-"""What stands in the place of an optional part that a layer does not have.
+"""The identity function, in place of an optional part that a layer does not have.
 
-Small models on a fast GPU wait for Python. Calling a module costs 2 µs, so a part that is not there is a plain function,
-not an `nn.Identity`.
+Small models on a fast GPU wait for Python. Calling a module costs 2 µs, so a missing part is a plain function, not an
+`nn.Identity`.
 """
 
 from torch import Tensor

@@ -1,12 +1,13 @@
-"""What it costs a model to predict tokens, from its last states on: the product with the table of words, the loss, and all gradients.
+"""The loss of predicting tokens, from a model's last states on: product with the table of words, loss and gradients.
 
-The table of logits is the largest thing in training. Here it is never whole: for a share of the tokens at a time, logits are written by one
-product, read once and replaced by their gradient (vocabulary_loss_kernels.py), and read by the two products that gradients
-are made of. As the loss is a sum, its gradient may be had before anyone asks: the backward pass scales what is there.
+The table of logits is the largest tensor in training. Here it never exists as a whole: for a share of the tokens at a
+time, one product writes the logits, a kernel reads them once and replaces them by their gradient
+(vocabulary_loss_kernels.py), and two products turn that into the other gradients. As the loss is a sum, its gradient
+can be computed along with it: the backward pass only scales it.
 
-    loss = Σ c₁·CE(p) + c₂·CE(q) + k₁·KL(p ‖ q) + k₂·KL(q ‖ p)        over tokens that are no padding
+    loss = Σ c₁·CE(p) + c₂·CE(q) + k₁·KL(p ‖ q) + k₂·KL(q ‖ p)        over tokens that are not padding
 
-What a token should be is its label, smoothed, or in part what teachers say that it may be: the mean of their predictions.
+The target of a token is its smoothed label, or in part the mean of teachers' predictions.
 
 N tokens · D width · W words of the target vocabulary
 """
@@ -27,21 +28,21 @@ from manyheads.nn.norms import half_of
 __all__ = ["Hints", "Terms", "Voice", "vocabulary_loss", "vocabulary_loss_applies"]
 
 LOGITS = 1 << 29
-"""Bytes of logits at a time. More of them would save little: each share costs one more sum over the gradient of the table."""
+"""Bytes of logits at a time. More would save little: each share costs one more addition to the table's gradient."""
 
 HELD = 40
 """Logits that a thread holds in registers: with more, too few programs run at a time."""
 
 HINTED = 16
-"""Bytes that hints take for each logit, while they are made."""
+"""Bytes that hints take per logit while they are computed."""
 
 VECTOR = 16
-"""Rows of logits are a multiple of it: they are read 16 bytes at a time, and products have whole tiles."""
+"""The length of a row of logits is a multiple of it: rows are read 16 bytes at a time, products have full tiles."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What the loss is the sum of: p is a first, q a second prediction of the same token."""
+    """The weights of the terms of the loss: p is a first, q a second prediction of the same token."""
 
     p: float = 1.0
     q: float = 0.0
@@ -51,7 +52,7 @@ class Terms:
 
 @dataclass(frozen=True, eq=False)
 class Voice:
-    """What one teacher says of the tokens: as here, the states that predict them, and the table that makes logits of these."""
+    """One teacher's predictions of the tokens: the states, and the table (and bias) that turn them into logits."""
 
     states: Float[Tensor, "*target E"]
     weight: Float[Tensor, "W E"]
@@ -60,7 +61,7 @@ class Voice:
 
 @dataclass(frozen=True, eq=False)
 class Hints:
-    """What teachers say, and the share of what is learnt that comes from them. The rest is the label's."""
+    """The teachers' predictions, and their share of the target. The rest is the label's."""
 
     share: float
     voices: Sequence[Voice]
@@ -80,13 +81,14 @@ def vocabulary_loss(
     bias: Float[Tensor, " W"] | None = None,
     hints: Hints | None = None,
 ) -> Float[Tensor, ""]:
-    """
-    x         the states that predict the labels; or those of two predictions, one behind the other
-    padding   a label that costs nothing
-    bias      of every word, if there are any
-    hints     of teachers, if there are any
+    """The sum of the losses of all tokens.
 
-    Logits are x · weightᵀ + bias in the precision that autocast wants; all that is made of them is computed in float32.
+    x         the states that predict the labels; for two predictions, the states of the first, then of the second
+    padding   the label that costs nothing
+    bias      one per word, or None
+    hints     from teachers, or None
+
+    Logits are x · weightᵀ + bias in the precision of autocast; everything made of them is computed in float32.
     """
     x = x.to(half_of(x)).reshape(-1, labels.numel(), x.shape[-1])
     return VocabularyLoss.apply(x, weight, bias, labels.flatten(), smoothing, terms, padding, hints)
@@ -114,7 +116,7 @@ def judge(
     x: Float[Tensor, "times N D"], weight: Float[Tensor, "W D"], bias: Float[Tensor, " W"] | None,
     labels: Int[Tensor, " N"], smoothing: float, terms: Terms, padding: int, hints: Hints | None,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "times N D"], Float[Tensor, "W D"], Float[Tensor, " W"] | None]:  # fmt: skip
-    """(the loss, its gradients by x, by the weight and, if there is one, by the bias)"""
+    """(the loss, its gradients with respect to x, the weight and, if there is one, the bias)"""
     times, tokens, _ = x.shape
     table = ready(weight, x.dtype)
     biases = None if bias is None else ready(bias, x.dtype)
@@ -144,7 +146,7 @@ def judge(
 def product(
     states: Float[Tensor, "N D"], table: Float[Tensor, "room D"], bias: Float[Tensor, " room"] | None, out: Tensor
 ) -> None:
-    """Logits, in one pass over them also if there is a bias."""
+    """Write the logits to `out`, in one pass even with a bias."""
     if bias is None:
         torch.mm(states, table.T, out=out)
     else:
@@ -155,9 +157,9 @@ def judge_logits(
     logits: Float[Tensor, "times N_ room"], labels: Int[Tensor, " N"], losses: Float[Tensor, " N"],
     words: int, smoothing: float, terms: Terms, padding: int, told: tuple[float, Float[Tensor, "N W"]] | None,
 ) -> None:  # fmt: skip
-    """The loss of every token; the gradients of the logits take their place."""
+    """Write the loss of every token to `losses`, and replace the logits by their gradients."""
     times, twin, room = logits.shape
-    share, hints = told or (0.0, losses)  # without any, nothing is read there
+    share, hints = told or (0.0, losses)  # a placeholder: without hints it is not read
     kernels("vocabulary_loss").judge_rows[(len(labels),)](
         logits, labels, hints, losses, twin, smoothing, share, terms.p, terms.q, terms.pq, terms.qp,
         W=words, ROOM=room, PADDING=padding, TWICE=times == 2, TAUGHT=told is not None, **tiles(words, times),
@@ -165,7 +167,7 @@ def judge_logits(
 
 
 class Told:
-    """What teachers say of some of the tokens: their share in what is learnt, and the mean of their predictions."""
+    """The teachers. Called with a slice of the tokens: their share of the target, and the mean of their predictions."""
 
     def __init__(self, hints: Hints, words: int, dtype: torch.dtype) -> None:
         self.share, self.words = hints.share, words
@@ -191,7 +193,10 @@ class Told:
 
 
 def tiles(words: int, times: int) -> dict[str, int]:
-    """How a program walks over its rows. One that fits into the registers is held there; two leave room for too few programs."""
+    """How a program walks over its rows.
+
+    A single row that fits into the registers is held there; two rows would leave room for too few programs.
+    """
     warps = 8 if times == 2 else next((n for n in (4, 8) if words <= n * 32 * HELD), 16)
     block = warps * 32 * (8 // times)
     count = -(-words // block)
@@ -200,13 +205,13 @@ def tiles(words: int, times: int) -> dict[str, int]:
 
 
 def tokens_at_once(tokens: int, size: int) -> int:
-    """In equal shares, each of `LOGITS` bytes or less, if a token takes `size`."""
+    """The tokens of a share, if a token takes `size` bytes: equal shares of at most `LOGITS` bytes each."""
     shares = max(1, -(-tokens * size // LOGITS))
     return max(1, -(-tokens // shares))
 
 
 def ready(weight: Float[Tensor, "W *D"], dtype: torch.dtype) -> Float[Tensor, "room *D"]:
-    """In the precision of the product, with zeros behind."""
+    """`weight` in the precision of the product, with rows of zeros up to a multiple of `VECTOR`."""
     words, *width = weight.shape
     if weight.dtype == dtype and words % VECTOR == 0:
         return weight
@@ -217,7 +222,7 @@ def ready(weight: Float[Tensor, "W *D"], dtype: torch.dtype) -> Float[Tensor, "r
 
 
 def wide_product(a: Float[Tensor, "N K"], b: Float[Tensor, "K M"]) -> Float[Tensor, "N M"]:
-    """In float32, of any precision. Only GPUs have products of halves that are not rounded to halves."""
+    """a @ b in float32, from any precision. Only GPUs can multiply halves without rounding the product to halves."""
     if a.is_cuda and a.dtype != torch.float32:
         return torch.mm(a, b, out_dtype=torch.float32)
     return a.float() @ b.float()

@@ -1,18 +1,19 @@
-"""The kernel of the loss over a vocabulary (vocabulary_loss.py), in Triton. Nothing here is imported where there is no Triton.
+"""The Triton kernel of the loss over a vocabulary (vocabulary_loss.py). Imported only where Triton is installed.
 
-One program judges one token. It reads the logits of its row, of two rows if the token was predicted twice, and puts their gradient
-into their place. With x and y the logits, p and q their softmax, d = log p − log q, and t what it should say: the smoothed label, of
-which a share h is replaced by a row of hints, if there are any:
+One program judges one token. It reads the token's row of logits, or two rows if the token was predicted twice, and
+replaces them by their gradients. With x and y the logits, p and q their softmax, d = log p − log q, and t the target:
+the smoothed label, of which a share h is replaced by a row of hints, if there are any:
 
     loss = c₁·CE(t, p) + c₂·CE(t, q) + k₁·KL(p ‖ q) + k₂·KL(q ‖ p)
     ∂x   = c₁·(p − t) + k₁·p·( d − KL(p ‖ q)) + k₂·(p − q)
     ∂y   = c₂·(q − t) + k₂·q·(−d − KL(q ‖ p)) + k₁·(q − p)
 
-A row is walked over three times: for its largest logit, for sums, for gradients. Memory is read once: later walks find the row in the
-caches, or, if walks are unrolled (UNROLL), in registers, as far as the compiler sees that they read the same. Sums run
-along lanes first, and lanes meet once a sum: few barriers, and one order.
+A row is walked over three times: for its largest logit, for sums, for gradients. Memory is read once: later walks find
+the row in the caches or, if walks are unrolled (UNROLL), in registers, as far as the compiler sees that they read the
+same. Sums run along lanes first, and lanes are combined once per sum: few barriers, and a fixed order.
 
-W words, in rows of ROOM logits, a multiple of 16: behind the words there is nothing, and its gradient is 0. A row of hints has W numbers.
+W words, in rows of ROOM logits, a multiple of 16: logits past the words are padding, and their gradient is 0.
+A row of hints has W numbers.
 """
 
 import triton
@@ -30,7 +31,7 @@ def judge_rows(
     W: tl.constexpr, ROOM: tl.constexpr, PADDING: tl.constexpr, TWICE: tl.constexpr, TAUGHT: tl.constexpr,
     BLOCK: tl.constexpr, UNROLL: tl.constexpr,
 ):  # fmt: skip
-    """The logits of token n are row n and, if it was predicted twice, row n + twin."""
+    """The logits of token n are in row n and, if it was predicted twice, in row n + twin."""
     token = tl.program_id(0).to(tl.int64)
     label = tl.load(labels + token)
     one, other = logits + token * ROOM, logits + (token + twin) * ROOM
@@ -99,7 +100,7 @@ def judge_twice(
     loss = c1 * entropy(wanted_p, sum_p, offset_p, told_p, smoothing, h, W, TAUGHT) + k1 * kl_pq
     loss += c2 * entropy(wanted_q, sum_q, offset_q, told_q, smoothing, h, W, TAUGHT) + k2 * kl_qp
     scale_p, scale_q = 1 / sum_p, 1 / sum_q
-    push_p, push_q = c1 + k2 - k1 * kl_pq, c2 + k1 - k2 * kl_qp  # what p and q are multiplied by, but for d
+    push_p, push_q = c1 + k2 - k1 * kl_pq, c2 + k1 - k2 * kl_qp  # the factors of p and q, without the terms in d
     for start in tl.range(0, W, BLOCK, loop_unroll_factor=UNROLL):
         inside, x = read(one, start, peak_p, W, ROOM, BLOCK)
         inside, y = read(other, start, peak_q, W, ROOM, BLOCK)
@@ -112,9 +113,10 @@ def judge_twice(
 
 @triton.jit
 def look_at(row, label, W: tl.constexpr, ROOM: tl.constexpr, BLOCK: tl.constexpr, UNROLL: tl.constexpr):
-    """(the label's logit less the largest one, the largest one), both · log₂ e.
+    """(the label's logit minus the largest one, the largest one), both · log₂ e.
 
-    The label's logit is read now: before anyone writes a gradient into its place, the threads wait for each other, for sums.
+    The label's logit is read here: the sums that follow make threads wait for each other before any of them overwrites
+    it with a gradient.
     """
     wanted = tl.load(row + label).to(tl.float32) * LOG2E
     highest = tl.full([BLOCK], float("-inf"), tl.float32)
@@ -136,7 +138,7 @@ def entropy(wanted, total, offset, told, smoothing, h, W: tl.constexpr, TAUGHT: 
 
 @triton.jit
 def aim_at(start, label, hint, smoothing, h, W: tl.constexpr, TAUGHT: tl.constexpr, BLOCK: tl.constexpr):
-    """t, of some words."""
+    """t, for a block of words."""
     aim = tl.where(start + tl.arange(0, BLOCK) == label, 1 - smoothing, 0.0) + smoothing / W
     if TAUGHT:
         aim = (1 - h) * aim + h * hinted(hint, start, W, BLOCK)
@@ -151,7 +153,7 @@ def hinted(hint, start, W: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit
 def read(row, start, peak, W: tl.constexpr, ROOM: tl.constexpr, BLOCK: tl.constexpr):
-    """(which are words, x · log₂ e − peak). Whole vectors are read, so there may be something behind the words."""
+    """(which columns are words, x · log₂ e − peak). Full vectors are read, so some columns may be past the words."""
     column = start + tl.arange(0, BLOCK)
     x = tl.load(row + column, mask=column < ROOM, other=0.0).to(tl.float32)
     return column < W, x * LOG2E - peak

@@ -1,11 +1,12 @@
-"""A narrow window over a long sequence, in chunks: cost grows with length × window, not with length².
+"""Attention in a narrow window over a long sequence, in chunks: cost grows with length × window, not with length².
 
 The queries are cut into chunks; each chunk attends to itself and to as many keys on either side as its window reaches.
 
     queries              | chunk |
     keys       |  left   | chunk |  right  |
 
-B batch · H heads · G key/value heads · T queries, as many as keys · N chunks · C chunk · W what a chunk sees · K, V widths
+B batch · H heads · G key/value heads · T queries, as many as keys · N chunks · C queries of a chunk
+W keys that a chunk sees · K, V widths
 """
 
 import torch
@@ -22,7 +23,7 @@ SMALLEST_CHUNK = 64
 
 
 def windowed_applies(q: Tensor, k: Tensor, mask: Tensor | None, window: Window) -> bool:
-    """Self-attention with a window on both sides, a mask over keys at most, and at least two thirds of the work saved."""
+    """True for self-attention with a window on both sides and at most a mask over keys, if it saves ⅔ of the work."""
     left, right = window
     if left is None or right is None or q.shape[2] != k.shape[2]:
         return False
@@ -31,7 +32,7 @@ def windowed_applies(q: Tensor, k: Tensor, mask: Tensor | None, window: Window) 
 
 
 def chunk_size(left: int, right: int) -> int:
-    """As many queries as they see neighbours: half of each small score matrix is then inside the window."""
+    """As many queries as each has neighbours: half of each small score matrix is then inside the window."""
     return max(SMALLEST_CHUNK, left + right)
 
 
@@ -45,7 +46,7 @@ def windowed_attention(
     scale: float | None = None,
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H T V"]:
-    """What `fused_attention` gives for the same arguments, where `windowed_applies`."""
+    """The same result as `fused_attention` for the same arguments, where `windowed_applies`."""
     left, right = (side or 0 for side in window)
     batch, length = q.shape[0], q.shape[2]
     chunk = chunk_size(left, right)
@@ -65,5 +66,5 @@ def windowed_attention(
 
 
 def neighbourhoods(x: Float[Tensor, "B G padded K"], chunk: int, reach: int) -> Float[Tensor, "B G N W K"]:
-    """What each chunk sees, its window's reach included."""
+    """The keys or values that each chunk sees: its own and those within reach of its window."""
     return x.unfold(2, chunk + reach, chunk).transpose(-1, -2)

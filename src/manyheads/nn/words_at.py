@@ -1,7 +1,8 @@
-"""How likely vertices find the words of their sentences: of a graph, every vertex is asked about every word of the target.
+"""The probability of every word of a target sentence at every vertex of its graph.
 
-That is a few dozen of the thousands of words that each vertex has a logit for; of the others only the sum is needed. So logits are made for a share of the
-vertices at a time, summed, and forgotten; their gradient needs them once more, and makes them again. Nothing of the size of vertices × vocabulary is ever held.
+These are a few dozen of the thousands of words that each vertex has a logit for; of the others only the sum is needed.
+So logits are computed for a share of the vertices at a time, summed and discarded; the backward pass computes them
+again. Nothing of the size vertices × vocabulary is ever held.
 
     words[t, v] = states[v] · table[label t] − log Σ exp(states[v] · table)
 
@@ -22,13 +23,13 @@ from manyheads.nn.norms import half_of
 __all__ = ["are_best", "words_at"]
 
 LOGITS = {"cpu": 1 << 21, "cuda": 1 << 28}
-"""Of a share: on a CPU, as many as a cache holds with what is made of them; elsewhere enough to keep it busy."""
+"""Logits of a share: on a CPU, as many as a cache holds along with their results; elsewhere, enough to stay busy."""
 
 
 def words_at(
     states: Float[Tensor, "B L D"], table: Float[Tensor, "W D"], labels: Int[Tensor, "B T"]
 ) -> Float[Tensor, "B T L"]:
-    """log P of the words, in float32 at least; logits are rounded as autocast wants it."""
+    """log P of the words, in at least float32; logits are rounded to the precision of autocast."""
     scores = wide(F.embedding(labels, table) @ states.mT)
     rows = states.to(half_of(states)).flatten(0, 1)
     return scores - LogTotal.apply(rows, table).view(states.shape[:2])[:, None]
@@ -38,7 +39,7 @@ def words_at(
 def are_best(
     states: Float[Tensor, "*places D"], table: Float[Tensor, "W D"], labels: Int[Tensor, "*places"]
 ) -> Bool[Tensor, "*places"]:
-    """Is no other word likelier there? (One that is as likely, rounded, does not count against it.)"""
+    """True where no other word is likelier. (A tie, after rounding, counts as true.)"""
     rows, asked = states.to(half_of(states)).flatten(0, -2), labels.flatten()
     found = torch.empty_like(asked, dtype=torch.bool)
     for some, logits in in_shares(rows, table.to(rows.dtype)):
@@ -47,7 +48,7 @@ def are_best(
 
 
 class LogTotal(torch.autograd.Function):
-    """log Σ exp over all words."""
+    """log Σ exp of the logits of all words."""
 
     @staticmethod
     def forward(ctx: Any, rows: Float[Tensor, "N D"], table: Float[Tensor, "W D"]) -> Float[Tensor, " N"]:
@@ -67,7 +68,7 @@ class LogTotal(torch.autograd.Function):
         for some, logits in in_shares(rows, words):
             p = wide(logits).sub_(totals[some, None]).exp_().mul_(gradient[some, None]).to(rows.dtype)
             of_rows[some] = p @ words
-            if ctx.needs_input_grad[1]:  # not of a table that is frozen
+            if ctx.needs_input_grad[1]:  # not if the table is frozen
                 of_words += p.T @ rows[some]
         return of_rows, of_words if ctx.needs_input_grad[1] else None
 
@@ -75,7 +76,7 @@ class LogTotal(torch.autograd.Function):
 def in_shares(
     rows: Float[Tensor, "N D"], words: Float[Tensor, "W D"]
 ) -> Iterator[tuple[slice, Float[Tensor, "share W"]]]:
-    """Which vertices, and all of their logits."""
+    """Yields a slice of the vertices and all their logits, share by share."""
     share = max(1, LOGITS.get(rows.device.type, LOGITS["cuda"]) // len(words))
     with torch.autocast(rows.device.type, enabled=False):
         for start in range(0, len(rows), share):

@@ -1,4 +1,4 @@
-"""Curves over the steps of a run, as SVG: axes with round numbers, at most 500 points a curve, values to hover over."""
+"""Curves over the steps of a run, as SVG: axes with round numbers, at most 500 points per curve, values on hover."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ COLOURS = 4
 
 @dataclass(frozen=True)
 class Curve:
-    """(step, value), by step; `lost` values were no finite numbers."""
+    """Points (step, value) in order of step; `lost` counts values that were not finite numbers."""
 
     name: str
     points: list[Point]
@@ -30,7 +30,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Scale:
-    """Values from `low` to `high` onto the paper from `start` to `end`."""
+    """Maps values from `low` to `high` onto the paper from `start` to `end`."""
 
     low: float
     high: float
@@ -42,10 +42,10 @@ class Scale:
 
 
 def draw_chart(title: str, curves: Sequence[Curve], *, from_zero: bool = False, best: int | None = None) -> str:
-    """A figure of all curves on the same axes; nothing if there is nothing to draw. `best` is a step to mark."""
+    """A figure of all curves on the same axes; empty if there is nothing to draw. `best` is a step to mark."""
     lost = sum(curve.lost for curve in curves)
     curves = [curve for curve in curves if curve.points][:COLOURS]
-    said = note(f"Left out: {how_many(lost, 'value')} without a finite number.") if lost else ""
+    said = note(f"Left out: {how_many(lost, 'non-finite value')}.") if lost else ""
     if not curves:
         return f"<figure><figcaption><b>{shown(title)}</b></figcaption>{said}</figure>" if said else ""
     x, y = scales(curves, from_zero)
@@ -58,7 +58,7 @@ def draw_chart(title: str, curves: Sequence[Curve], *, from_zero: bool = False, 
 
 
 def legend(curves: Sequence[Curve]) -> str:
-    """The colour of each curve, and where it ends."""
+    """The colour, name and last value of each curve."""
     return "".join(
         f'<i class="c{n}">{shown(curve.name)} {shown_number(curve.points[-1][1])}</i>' for n, curve in enumerate(curves)
     )
@@ -90,7 +90,7 @@ def widened(low: float, high: float) -> tuple[float, float]:
 
 
 def round_ticks(low: float, high: float, about: int) -> list[float]:
-    """Round numbers between two values, both of which may be among them: 1, 2 or 5 times a power of ten apart."""
+    """Round numbers between two values, both inclusive: 1, 2 or 5 times a power of ten apart."""
     power = 10.0 ** floor(log10((high - low) / about))
     distance = next(m * power for m in (1, 2, 5, 10, 20) if (high - low) / (m * power) <= about)
     first, last = ceil(low / distance - 1e-6), floor(high / distance + 1e-6)
@@ -125,7 +125,7 @@ def line(number: int, curve: Curve, x: Scale, y: Scale) -> str:
 
 
 def thin(points: list[Point], most: int = MOST_POINTS) -> list[Point]:
-    """At most `most` points. Of each stretch the lowest and the highest stay: a spike is what one wants to see."""
+    """At most `most` points: of each stretch the lowest and the highest stay, so that spikes remain visible."""
     if len(points) <= most:
         return points
     size = ceil(len(points) / (most // 2))
@@ -144,7 +144,7 @@ def mark(best: int | None, x: Scale) -> list[str]:
 
 
 def bands(curves: Sequence[Curve], x: Scale) -> list[str]:
-    """Stripes without ink over the whole height, each with the values that are there as a tooltip."""
+    """Invisible stripes over the full height, each with the values there as a tooltip."""
     steps = sorted({step for curve in curves for step, _ in curve.points})
     size = ceil(len(steps) / MOST_BANDS)
     ends = steps[size - 1 :: size]
@@ -163,6 +163,6 @@ def bands(curves: Sequence[Curve], x: Scale) -> list[str]:
 
 
 def latest(curve: Curve, after: int, until: int) -> str:
-    """The last value of a curve between two steps, in words."""
+    """The last value of a curve between two steps, as text."""
     within = [point for point in curve.points if after < point[0] <= until]
     return f"{curve.name} {shown_number(within[-1][1])} at step {within[-1][0]:,}" if within else ""

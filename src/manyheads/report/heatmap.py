@@ -1,7 +1,7 @@
 """Where a model looks: the cross-attention of one sentence, as SVG.
 
-A shade grows with the square root of a weight: with 30 pieces to look at, an even gaze gives each 0.03, which no eye would
-tell from nothing.
+Shades grow with the square root of a weight: uniform attention to 30 pieces gives each 0.03, which no eye would tell
+from nothing.
 
 H heads · T output pieces · S source pieces
 """
@@ -24,13 +24,13 @@ __all__ = ["Attention", "draw_maps", "draw_matrix", "look"]
 MOST_PIECES = 40
 MOST_HEADS, MOST_LAYERS = 16, 6
 MOST_READ = 256
-"""Pieces of a sentence that the model is given."""
+"""Most pieces of a sentence that the model is given."""
 LEVELS = 12
 SMALLEST_CELL, LARGEST_CELL = 24, 44
 LETTER = 7.5
 LONGEST_LABEL = 14
 ROOM_FOR_VALUES = 28
-"""Pixels of a cell that has room for a number."""
+"""Cells of at least this many pixels have room for a number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,13 +43,13 @@ class Attention:
 
     @property
     def cut(self) -> bool:
-        """Is there more of it than is drawn?"""
+        """True if there are more pieces than are drawn."""
         return max(len(self.source), len(self.output)) > MOST_PIECES
 
 
 @torch.no_grad()
 def look(model: Transformer, vocabulary: Vocabulary, source: str, output: str) -> Attention:
-    """Let a model read a source and write an output once more, and see where it looks."""
+    """Let a model read a source and write an output again, and see where it looks."""
     most = min(MOST_READ, model.config.max_length) - 1
     source_ids = vocabulary.source.encode([source])[0][:most]
     output_ids = vocabulary.target.encode([output])[0][:most]
@@ -62,12 +62,12 @@ def look(model: Transformer, vocabulary: Vocabulary, source: str, output: str) -
 
 
 def labels(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
-    """What stands beside the rows and columns. A space is part of a piece, so it is shown."""
+    """The labels of rows or columns. A space is part of a piece, so it is shown."""
     return [visible(piece).replace(" ", "␣") for piece in tokenizer.pieces(ids)] + ["⟨end⟩"]
 
 
 def shade(weight: float) -> float:
-    """How dark a weight is."""
+    """How dark a weight is drawn."""
     return sqrt(min(1.0, max(0.0, weight)))
 
 
@@ -75,7 +75,7 @@ def shade(weight: float) -> float:
 
 
 def draw_matrix(attention: Attention, weights: Float[Tensor, "T S"]) -> str:
-    """A row for each output piece, a column for each source piece, the weight as a tooltip and, with room, as a number."""
+    """A row per output piece, a column per source piece; weights are tooltips and, if there is room, numbers."""
     rows = [row[:MOST_PIECES] for row in weights.tolist()[:MOST_PIECES]]
     columns = [short(piece) for piece in attention.source[:MOST_PIECES]]
     names = [short(piece) for piece in attention.output[:MOST_PIECES]]
@@ -92,7 +92,7 @@ def draw_matrix(attention: Attention, weights: Float[Tensor, "T S"]) -> str:
     frame = f'<rect class="frame" x="{left}" y="{top}" width="{size * len(columns)}" height="{size * len(rows)}"/>'
     return (
         f'<div class="wide"><svg class="matrix" viewBox="0 0 {width:g} {height:g}" width="{width:g}" role="img" '
-        f'aria-label="attention, mean of the heads">{"".join([*heads, *sides, frame, *cells])}</svg></div>'
+        f'aria-label="cross-attention, mean of heads">{"".join([*heads, *sides, frame, *cells])}</svg></div>'
     )
 
 
@@ -101,7 +101,7 @@ def short(piece: str) -> str:
 
 
 def gutter(names: Sequence[str]) -> float:
-    """Room for the longest of them."""
+    """The room that the longest name takes."""
     return 20 + LETTER * max(map(len, names), default=0)
 
 
@@ -134,23 +134,23 @@ def draw_maps(attention: Attention) -> str:
     first = max(0, len(attention.layers) - MOST_LAYERS)
     heads = min(MOST_HEADS, max((len(layer) for layer in attention.layers), default=0))
     width, height = map_size(attention, heads)
-    rows = [f"<span></span>{''.join(f'<span>head {n + 1}</span>' for n in range(heads))}"]
-    for number, layer in enumerate(attention.layers[first:], first + 1):
-        maps = (small_map(weights, f"layer {number}, head {n}", width, height) for n, weights in enumerate(layer, 1))
+    rows = [f"<span></span>{''.join(f'<span>head {n}</span>' for n in range(heads))}"]
+    for number, layer in enumerate(attention.layers[first:], first):
+        maps = (small_map(weights, f"cross {number}.{n}", width, height) for n, weights in enumerate(layer))
         rows.append(f'<span class="layer">layer {number}</span>{"".join(list(maps)[:heads])}')
     columns = f"grid-template-columns: auto repeat({heads}, auto)"
     return f'<div class="wide"><div class="maps" style="{columns}">{"".join(rows)}</div></div>'
 
 
 def map_size(attention: Attention, heads: int) -> tuple[int, int]:
-    """Pixels of a small map: cells are square, and all heads of a layer fit beside each other."""
+    """The (width, height) of a small map in pixels: cells are square, and all heads of a layer fit side by side."""
     columns, rows = min(MOST_PIECES, len(attention.source)), min(MOST_PIECES, len(attention.output))
     cell = min(18.0, (1_030 / max(1, heads) - 10) / columns, 240 / rows)
     return max(1, round(cell * columns)), max(1, round(cell * rows))
 
 
 def small_map(weights: Float[Tensor, "T S"], title: str, width: int, height: int) -> str:
-    """One path for each shade: a map of 40 × 40 is a few kilobytes."""
+    """One head as an SVG with one path per shade: a map of 40 × 40 is a few kilobytes."""
     rows = [row[:MOST_PIECES] for row in weights.tolist()[:MOST_PIECES]]
     strokes: dict[int, list[str]] = {}
     for t, row in enumerate(rows):
@@ -164,6 +164,6 @@ def small_map(weights: Float[Tensor, "T S"], title: str, width: int, height: int
 
 
 def runs(levels: list[int]) -> list[tuple[int, int, int]]:
-    """(level, start, length) of neighbours that are equal."""
+    """(level, start, length) of each run of equal neighbours."""
     starts = [n for n, level in enumerate(levels) if n == 0 or level != levels[n - 1]]
     return [(levels[a], a, b - a) for a, b in zip(starts, [*starts[1:], len(levels)], strict=True)]

@@ -1,4 +1,7 @@
-"""What a log tells of a run: curves, figures, samples. A log may be cut short, damaged or not there: what is left is told."""
+"""What a log says about a run: curves, figures, samples.
+
+A log may be truncated, damaged or missing: whatever is left of it is used.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +24,7 @@ NO_SCORE = ("loss", "perplexity")
 ENDINGS = ("average", "final", "after", "stopped")
 NO_METRIC = ("event", "step", "score", "best", "reason", "samples", "on")
 LARGEST = 1e100
-"""Beyond it a number is no longer one that can be drawn."""
+"""Numbers beyond this cannot be drawn."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class History:
         return (self.of(kind) or [{}])[-1]
 
     def result(self) -> Event:
-        """How good the model is: as it will be used, or else as it was last seen."""
+        """The event with the model's scores: as it will be used, or else as it was last validated."""
         return self.last("final") or self.last("average") or self.last("validation")
 
     def metrics(self) -> dict[str, float]:
@@ -47,7 +50,7 @@ class History:
         return {key: value for key, value in values.items() if value is not None}
 
     def curve(self, name: str, kind: str, key: str) -> Curve:
-        """A value over the steps. One that is no finite number is left out and counted."""
+        """A value over the steps. Values that are not finite numbers are left out and counted."""
         values = {
             step: as_number(event[key])
             for event in self.of(kind)
@@ -60,21 +63,21 @@ class History:
         return [self.curve("training", "step", "loss"), self.curve("dev", "validation", "loss")]
 
     def scores(self) -> list[Curve]:
-        """Of the development set, whatever they are."""
+        """The curves of all scores on the development set."""
         keys = dict.fromkeys(key for event in self.of("validation") for key in event if is_score(event, key))
         return [self.curve(name_of(key), "validation", key) for key in keys]
 
     def best_step(self) -> int | None:
-        """When the model was chosen: at the last validation with the highest score."""
+        """The step at which the model was chosen: the last validation with the highest score."""
         scores = self.curve("", "validation", "score").points
         return max(scores, key=lambda point: (point[1], point[0]))[0] if scores else None
 
     def samples(self) -> list[Sample]:
-        """What the model made of the first pairs of the development set, at the end."""
+        """The outputs for the first pairs of the development set, at the end."""
         return list(samples_of(self.result()))
 
     def outputs(self) -> list[tuple[int, str]]:
-        """(step, output) of the first sample at each validation; a step that came twice counts once."""
+        """(step, output) of the first sample at each validation; a step that occurs twice counts once."""
         seen = {
             step: sample.output
             for event in self.of("validation")
@@ -85,7 +88,7 @@ class History:
 
 
 def name_of(key: str) -> str:
-    """What people call a metric."""
+    """The display name of a metric."""
     return NAMES.get(key, key)
 
 
@@ -101,7 +104,10 @@ def read_history(path: Path) -> History:
 
 
 def those_that_count(events: list[Event]) -> list[Event]:
-    """A run that goes on does so from its last save: what came after that save, and how the run ended, is void."""
+    """The events that still count after a run was resumed.
+
+    It resumes from its last save: whatever came after that save, and how the run had ended, is void.
+    """
     kept: list[Event] = []
     for event in events:
         start = step_of(event) if event["event"] == "start" else None
@@ -124,12 +130,12 @@ def samples_of(event: Event) -> Iterator[Sample]:
 
 
 def as_number(value: object) -> float | None:
-    """A finite number, or nothing."""
+    """The value as a finite number, or None."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not -LARGEST < value < LARGEST:
         return None
     return float(value) if isfinite(value) else None
 
 
 def as_text(value: object) -> str:
-    """Half a surrogate pair can stand in JSON, but in no file."""
+    """The value as text that a file can hold: JSON, unlike a file, can contain half a surrogate pair."""
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""Text into HTML. Whatever comes from data goes through `shown`: it can neither run, nor hide, nor turn the line around."""
+"""Text as HTML. Whatever comes from data goes through `shown`: it cannot run, hide, or reverse the line."""
 
 import html
 import unicodedata
@@ -6,9 +6,9 @@ import unicodedata
 __all__ = ["STYLE", "note", "shown", "shown_number", "visible"]
 
 JOINERS = "\u200c\u200d"
-"""Format characters without which Persian, Hindi and many an emoji would be spelt wrong."""
+"""Format characters without which Persian, Hindi and many emoji would be misspelt."""
 HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-"""Unicode categories that leave no ink: controls, bidi overrides, surrogates, line and paragraph separators."""
+"""Unicode categories without ink: controls, bidi overrides, surrogates, line and paragraph separators."""
 
 
 def visible(text: str) -> str:
@@ -20,13 +20,13 @@ def visible(text: str) -> str:
 
 
 def shown(text: object, most: int = 1_000) -> str:
-    """The text as HTML, for content and for quoted attributes alike; cut if it would fill the page."""
+    """The text as HTML, for content and for quoted attributes alike; cut to `most` characters."""
     whole = str(text)
     return html.escape(visible(whole if len(whole) <= most else f"{whole[: most - 1]}…"))
 
 
 def shown_number(value: float) -> str:
-    """As short as a label needs it: 12.5k, 0.042, 4.5e-4."""
+    """The number as short as a label needs it: 12.5k, 0.042, 4.5e-4."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if size <= abs(value) < 1e12:
             return f"{value / size:.4g}{letter}"
@@ -38,7 +38,7 @@ def shown_number(value: float) -> str:
 
 
 def note(text: str) -> str:
-    """A sentence of ours about what is there, or is not."""
+    """A paragraph with a remark of the report's own."""
     return f'<p class="note">{shown(text)}</p>'
 
 

@@ -1,5 +1,7 @@
-"""report.html: how a run went, on one page that needs nothing but a browser: no network, no script, no other file. If the inspector's page
-is beside it, it leads there."""
+"""report.html: how a run went, on one page that needs only a browser: no network, no script, no other file.
+
+If the inspector's page is beside it, it links to that.
+"""
 
 from itertools import groupby
 from typing import Any
@@ -24,8 +26,9 @@ PERCENT = ("wer", "per")
 REASONS = {"finished": "all steps done", "patience": "the score no longer improved"}
 
 HOW_TO_READ = (
-    "Where the model looks in the first sample: each row is a piece it writes, each column a piece it reads. A row adds up "
-    "to 1; shades grow with the square root of a weight, so that small ones can be seen. "
+    "Cross-attention in the first sample: each row is a piece the model writes, each column a piece it reads. Each row "
+    "adds up to 1. Shades grow with the square root of a weight, so that small weights can be seen. "
+    "Layers and heads count from 0: cross 0.1 is head 1 of layer 0. "
 )
 
 PAGE = """<!doctype html>
@@ -47,7 +50,7 @@ PAGE = """<!doctype html>
 
 
 def write_report(run: Run) -> None:
-    """Write the page of a run. What the run's folder no longer has is left out of it."""
+    """Write the page of a run, without whatever the run's folder no longer has."""
     history = read_history(run.log)
     name, recipe = run.root.resolve().name, recipe_text(run)
     parts = [
@@ -83,7 +86,7 @@ def lines_of(text: str) -> str:
 
 
 def header(name: str, about: str, inspector: str) -> str:
-    link = f'<p class="more"><a href="{inspector}">Every head of it, and how they formed</a></p>' if inspector else ""
+    link = f'<p class="more"><a href="{inspector}">Every head, and how it formed</a></p>' if inspector else ""
     return f'<header><h1>{shown(name)}</h1><p class="lead" dir="auto">{shown(about)}</p>{link}</header>'
 
 
@@ -91,8 +94,8 @@ def header(name: str, about: str, inspector: str) -> str:
 
 
 def figures(history: History) -> str:
-    """How good, how large, how long, on what."""
-    metrics = sorted(history.metrics().items(), key=lambda metric: metric[0] in NO_SCORE)  # what one came for is first
+    """The figures of a run: scores, size, duration, machine."""
+    metrics = sorted(history.metrics().items(), key=lambda metric: metric[0] in NO_SCORE)  # loss and perplexity last
     cells = [*((name_of(key), score(key, value), "") for key, value in metrics), *sizes(history)]
     return f"<dl>{''.join(figure(*cell) for cell in cells)}</dl>{said_of(history)}" if cells else ""
 
@@ -109,7 +112,7 @@ def sizes(history: History) -> list[tuple[str, str, str]]:
     found = [
         ("parameters", "" if parameters is None else f"{parameters:,.0f}", ""),
         ("steps", "" if step is None else f"{step:,.0f}{epochs}", ""),
-        ("time of training", "" if seconds is None else duration(seconds), ""),
+        ("training time", "" if seconds is None else duration(seconds), ""),
         ("machine", shown(start.get("machine", "")), "words"),
     ]
     return [cell for cell in found if cell[1]]
@@ -126,17 +129,23 @@ def duration(seconds: float) -> str:
 
 
 def figure(name: str, value: str, kind: str) -> str:
-    """A name and a value that is HTML already."""
+    """A name, and a value that is already HTML."""
     return f'<div><dt>{shown(name)}</dt><dd class="{kind}">{value}</dd></div>'
 
 
 def said_of(history: History) -> str:
-    """Which model the scores are of."""
+    """A note on which model the scores are of."""
     final, best = history.last("final"), history.best_step()
     ended = (
-        f"Training ended: {REASONS.get(str(final.get('reason')), 'early')}. " if final else "Training has not ended. "
+        f"Training ended: {REASONS.get(str(final.get('reason')), 'stopped early')}. "
+        if final
+        else "Training has not ended. "
     )
-    scores = "Scores are of the development set, by the model as it will be used" if final else "Scores are the latest"
+    scores = (
+        "Scores are on the development set, for the model as it will be used"
+        if final
+        else "These are the latest scores"
+    )
     return note(f"{ended}{scores}. " + (f"The best validation was at step {best:,}." if best is not None else ""))
 
 
@@ -144,7 +153,7 @@ def said_of(history: History) -> str:
 
 
 def curves(history: History) -> str:
-    """The four that tell whether a run went well."""
+    """The four charts that show whether a run went well."""
     best = history.best_step()
     charts = [
         draw_chart("Loss", history.losses(), best=best),
@@ -155,7 +164,7 @@ def curves(history: History) -> str:
     if not any(charts):
         return note("The log of this run has nothing to draw.")
     about = note(
-        "The training loss is that with dropout, and label smoothing if there is any. A dotted line marks the best validation. Hover over a chart to read values."
+        "The training loss includes dropout and, if used, label smoothing. A dotted line marks the best validation. Hover over a chart to read values."
         if best is not None
         else ""
     )
@@ -169,7 +178,7 @@ def samples_table(samples: list[Sample]) -> str:
     if not samples:
         return ""
     rows = "".join(sample_row(sample) for sample in samples[:MOST_SAMPLES])
-    about = note("The first pairs of the development set. ✓: the output is the target.")
+    about = note("The first pairs of the development set. ✓: the output equals the target.")
     return f"<h2>Samples</h2>{about}{table(('', 'source', 'target', 'output'), rows)}"
 
 
@@ -189,7 +198,7 @@ def text_cell(text: str) -> str:
 
 
 def tuned_table(history: History) -> str:
-    """What a model that was trained further was before, and what it is now: on the new data and on the old."""
+    """The scores of a fine-tuned model before and after, on the new data and on the old."""
     before, after = ({event.get("on"): event for event in history.of(kind)} for kind in ("before", "after"))
     rows = [
         f"<tr><td>{what} data</td><td>{shown(name_of(key))}</td>"
@@ -205,7 +214,7 @@ def tuned_table(history: History) -> str:
 
 
 def changes_table(history: History) -> str:
-    """The first sample over the validations; as long as its output stayed the same it is one row."""
+    """The output for the first sample over the validations: one row for as long as it stayed the same."""
     stretches = [list(group) for _, group in groupby(history.outputs(), key=lambda found: found[1])]
     rows = [
         f'<tr><td class="step">{steps_said(group[0][0], group[-1][0])}</td>{text_cell(group[0][1])}</tr>'
@@ -213,7 +222,7 @@ def changes_table(history: History) -> str:
     ]
     if not rows:
         return ""
-    return f"<h3>How the first one came about</h3>{table(('step', 'output'), ''.join(rows))}"
+    return f"<h3>How the first output changed</h3>{table(('step', 'output'), ''.join(rows))}"
 
 
 def steps_said(first: int, last: int) -> str:
@@ -221,7 +230,7 @@ def steps_said(first: int, last: int) -> str:
 
 
 def evenly(items: list[Any], most: int) -> list[Any]:
-    """At most so many of them, the first and the last among them."""
+    """At most `most` of the items, evenly spread, the first and the last among them."""
     if len(items) <= most:
         return items
     return [items[round(n * (len(items) - 1) / (most - 1))] for n in range(most)]
@@ -232,26 +241,26 @@ def evenly(items: list[Any], most: int) -> list[Any]:
 
 def attention_section(run: Run, samples: list[Sample]) -> str:
     """Where the run's model looks when it writes its output for the first sample."""
-    if not samples or task_of_folder(run.root) != "translate":  # others have no second text to look from
+    if not samples or task_of_folder(run.root) != "translate":  # other tasks have no second text to look from
         return ""
     try:
         model, vocabulary, _ = load_model(run.root)
         attention = look(model, vocabulary, samples[0].source, samples[0].output)
     except ManyheadsError as error:
-        return f"<h2>Attention</h2>{note(f'The model could not be asked: {error.message}')}"
+        return f"<h2>Attention</h2>{note(f'The attention could not be computed: {error.message}')}"
     mean = attention.layers[-1].mean(0)
     return f"""<h2>Attention</h2>
 {note(HOW_TO_READ + cut_said(attention))}
-<h3>Last layer, mean of its heads</h3>
+<h3>Last layer, mean of heads</h3>
 <section id="mean">{draw_matrix(attention, mean)}</section>
 <h3>Every layer, every head</h3>
 <section id="heads">{draw_maps(attention)}</section>"""
 
 
 def cut_said(attention: Attention) -> str:
-    """What is not drawn."""
+    """A note on what is not drawn."""
     pieces = f"Only the first {MOST_PIECES} pieces are shown. " if attention.cut else ""
     many = len(attention.layers) > MOST_LAYERS or len(attention.layers[0]) > MOST_HEADS
     return pieces + (
-        f"Below are the last {MOST_LAYERS} layers and the first {MOST_HEADS} heads of each." if many else ""
+        f"Only the last {MOST_LAYERS} layers and the first {MOST_HEADS} heads of each are shown." if many else ""
     )

@@ -1,1 +1,1 @@
-"""A model in the browser: a page to translate and to look inside, for the person at this machine."""
+"""A model in the browser: a page to translate with and to look inside the model, reachable from this machine only."""

@@ -1,4 +1,4 @@
-"""The application: a page, the inspector's module, and the questions that they ask."""
+"""The application: a page, the inspector's module, and answers to what they ask."""
 
 from html import escape
 from typing import Annotated, Any
@@ -20,7 +20,7 @@ from manyheads.serve.guards import BodyLimit, OwnPage, Sealed
 __all__ = ["make_app"]
 
 LARGEST = 64 << 10
-"""Bytes of a question."""
+"""Most bytes of a question."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 PAGE = """<!doctype html>
@@ -46,10 +46,10 @@ START = """
 }
 """
 EXAMPLES = {"de-en": "Ein kleiner Hund schläft unter dem Tisch."}
-"""Sentences to begin with, for the models that come along; what another model reads is not known."""
+"""Example sentences for the bundled models; what another model reads is not known."""
 
 MOST_AT_ONCE = 64
-"""Hypotheses of a beam, or iterations over all places: what multiplies the work of a question."""
+"""Most hypotheses of a beam, or iterations over all places: they multiply the work of a question."""
 
 Text = Annotated[str, Field(max_length=10_000)]
 Length = Annotated[str, Field(max_length=20)]
@@ -67,11 +67,16 @@ class Switch(Question):
 
 
 class Ask(Question):
-    """What to translate, and how: a target to be written, as text or piece by piece, or a prefix; heads to go without; a part of a long text.
+    """What to translate, and how.
 
-    `against` is the number of an answer whose output is also scored without these heads. A model that writes all at once is told how often it fills in
-    its places, how long its translation is ("12" pieces, "0.8" of the likeliest length) and whose iteration's heads are looked at. Each model refuses
-    what means nothing to it; 0 and "" say nothing.
+    text         what to translate; part: which part of it, if it is long
+    target       a given translation, as text; ids: the same, piece by piece; prefix: only its start
+    off          heads to go without; instead: what they give
+    iterations   how often a model that writes all at once fills in its places; length: how long its translation is
+                 ("12" pieces, "0.8" of the likeliest length); iteration: the one whose heads are shown
+    against      the number of an answer whose output is also scored without these heads
+
+    Each model refuses what means nothing to it. 0 and "" mean that an option is not set.
     """
 
     text: Text
@@ -95,7 +100,7 @@ class Ranking(Question):
 
 
 class Method(Question):
-    """Of an attribution."""
+    """The method of an attribution."""
 
     method: Text
 
@@ -140,7 +145,7 @@ def example_for(translator: Translator) -> str:
 
 
 def add_refusals(app: FastAPI) -> None:
-    """Every refusal is one sentence, and a hint if there is one; none shows where things lie on this machine."""
+    """Answer every refusal with one sentence, and a hint if there is one; none reveals paths on this machine."""
 
     @app.exception_handler(ManyheadsError)
     def refused(_: Request, error: ManyheadsError) -> JSONResponse:

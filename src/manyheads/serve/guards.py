@@ -1,7 +1,7 @@
-"""What stands between a browser and the model. Each guard is a layer around the application.
+"""The guards between a browser and the model, each a layer around the application.
 
-A page of some other site can make a browser send requests here. So a request must name this machine as its host, one that
-asks for work must be JSON and come from our own page, and no answer may be read, framed or run by another site.
+A page of some other site can make a browser send requests here. So a request must name this machine as its host, a
+request for work must be JSON and come from our own page, and no other site may read, frame or run an answer.
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -33,7 +33,7 @@ SEAL = {
 
 
 class Sealed:
-    """Every answer says what a browser may do with it."""
+    """Tells the browser, in the headers of every answer, what it may do with it."""
 
     def __init__(self, app: App) -> None:
         self.app = app
@@ -48,7 +48,7 @@ class Sealed:
 
 
 class OwnPage:
-    """Requests for this machine, by one of its own names; work is asked for as JSON, by our own page or by no page at all."""
+    """Admits requests that name this machine as host; those for work must be JSON, and from our own page or no page."""
 
     def __init__(self, app: App, hosts: tuple[str, ...]) -> None:
         self.app, self.hosts = app, hosts
@@ -65,15 +65,15 @@ class OwnPage:
         if scope["method"] in ("GET", "HEAD"):
             return None
         if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-            return "what is sent must be application/json"
+            return "the content type must be application/json"
         origin = headers.get("origin")
         if origin is not None and place_of(origin) != headers.get("host"):
-            return "requests of other pages are not answered"
+            return "requests from other pages are refused"
         return None
 
 
 def place_of(address: str) -> str | None:
-    """host:port, as it is written; None if it is no place, or one with a user."""
+    """The host:port of an address, as written; None if it is invalid or contains a user."""
     try:
         parts = urlsplit(address)
         parts.port  # noqa: B018  # raises, if it is none
@@ -87,7 +87,7 @@ def name_of(address: str) -> str | None:
 
 
 class BodyLimit:
-    """No request is larger than `most` bytes, whatever it says of itself."""
+    """Refuses requests larger than `most` bytes, whatever length they declare."""
 
     def __init__(self, app: App, most: int) -> None:
         self.app, self.most = app, most
@@ -103,7 +103,7 @@ class BodyLimit:
             body += message.get("body", b"")
             more = message.get("more_body", False)
         if len(body) > self.most:
-            return await JSONResponse({"error": f"a request has at most {self.most:,} bytes"}, 413)(
+            return await JSONResponse({"error": f"a request must have at most {self.most:,} bytes"}, 413)(
                 scope, receive, send
             )
         given = iter([{"type": "http.request", "body": bytes(body), "more_body": False}])

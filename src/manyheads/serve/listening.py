@@ -1,4 +1,4 @@
-"""The address that is listened on: this machine's own, which no other can reach."""
+"""Listening on the loopback address, which no other machine can reach."""
 
 import socket
 
@@ -10,7 +10,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def listen(port: int) -> socket.socket:
-    """Before anything else is said: a taken port is one sentence, and who comes at once waits instead of being refused."""
+    """Listen before anything is printed: a taken port is one sentence, and early requests wait for the server."""
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -19,6 +19,6 @@ def listen(port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         raise OptionError(
-            f"port {port} of {LOOPBACK} cannot be listened on: {error.strerror}", hint="--port 0 takes a free one"
+            f"cannot listen on port {port} of {LOOPBACK}: {error.strerror}", hint="--port 0 picks a free one"
         ) from None
     return listening

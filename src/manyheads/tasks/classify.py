@@ -1,7 +1,7 @@
 """Classification: which of several labels a text has, or two texts that are read together.
 
-An encoder reads the text; one vector is made of its states, and a linear layer makes a logit for each label of it. The labels are those of the
-training set. They stand where other models have the vocabulary of their target.
+An encoder reads the text, its states are pooled into one vector, and a linear layer turns that into a logit for each
+label. The labels are those of the training set. They take the place of the target vocabulary.
 
 B texts · C classes
 """
@@ -43,16 +43,17 @@ __all__ = ["LabelledBatch", "Task", "class_loss"]
 
 SAMPLES = 5
 SHOWN = 10
-"""Labels whose texts are counted for people to see."""
+"""Labels whose counts are printed."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LabelledBatch(EncoderRows):
-    """
-    labels   ids of them; padding where nothing is learnt
-    count    texts of the whole batch, also in a part of it
-    tokens   of them all
-    pairs    which texts of the training set these are; also of the whole batch
+    """Texts with their labels.
+
+    labels   ids of the labels; padding where nothing is learnt
+    count    texts of the whole batch, even in a part of it
+    tokens   of the whole batch
+    pairs    indices in the training set of the texts of the whole batch
     """
 
     smaller: ClassVar[str] = "data.max_length cuts the longest"
@@ -70,15 +71,17 @@ class LabelledBatch(EncoderRows):
 
 
 def class_loss(logits: Float[Tensor, "B C"], labels: Int[Tensor, " B"], smoothing: float) -> Float[Tensor, ""]:
-    """Cross-entropy, summed over texts; a share of the probability is spread over the classes."""
+    """Cross-entropy, summed over texts, with `smoothing` of the probability spread over the classes."""
     return F.cross_entropy(
         wide(logits), labels - FIRST, ignore_index=PADDING - FIRST, label_smoothing=smoothing, reduction="sum"
     )
 
 
 class Task(EncoderTask):
-    """Texts with labels to learn from, and to be judged by. A text stands where pairs have their source, its label where they have their
-    target."""
+    """Learns from texts with labels, and is scored on others.
+
+    A text takes the place of a pair's source, its label that of the target.
+    """
 
     labelled: ClassVar[bool] = True
 
@@ -94,7 +97,7 @@ class Task(EncoderTask):
         return task
 
     def check_old(self, corpora: Sequence[Corpus], say: Say) -> None:
-        """A classifier that has learnt other labels is not asked for those of before."""
+        """Drop the old development set if it has labels that the classifier does not know."""
         try:
             check_labels(self.held_out["old"], corpora, self.vocabulary.labels)
         except InputError as error:
@@ -129,8 +132,11 @@ class Task(EncoderTask):
 
     @classmethod
     def keep_vocabulary(cls, known: Vocabulary, spool: Spool, begun: bool) -> Vocabulary:
-        """If a classifier that is trained further knows all labels, it goes on with its own. With others it begins to tell those, as another
-        encoder does; a run that has begun cannot."""
+        """The vocabulary of a base or a resumed run, with labels.
+
+        A fine-tuned classifier that knows all labels of the data keeps its own. Otherwise it takes those of the data,
+        as any other encoder does; a run that has already begun cannot.
+        """
         if not isinstance(known.target, Labels):
             return Vocabulary(known.source, Labels.learn(spool.all_targets()))
         if known.labels.numbers.keys() >= set(spool.all_targets()):
@@ -148,8 +154,10 @@ class Task(EncoderTask):
         return class_loss(model(*batch.inputs), batch.labels, self.recipe.train.smoothing)
 
     def validate(self, model: nn.Module, *, final: bool = False, on: str = "dev", team: Team = ALONE) -> Validation:
-        """The best model is that with the highest macro F1: where classes are uneven, the most accurate may be one that knows the frequent ones
-        only."""
+        """Score a model. The best is the one with the highest macro F1.
+
+        If classes are uneven, the most accurate model may know only the frequent ones.
+        """
         labels, pairs = self.vocabulary.labels, self.held_out[on]
         with evaluating(model):
             classifier = Classifier(model, self.vocabulary, self.recipe.embed)  # type: ignore[arg-type]
@@ -170,7 +178,7 @@ def first_unknown(spool: Spool, labels: Labels) -> InputError:
 
 
 def counted(data: Parallel, labels: Labels) -> str:
-    """How many texts have each label, the most frequent first."""
+    """How many texts have each label, in words, the most frequent first."""
     counts = np.bincount(data.targets.ids, minlength=labels.size)[FIRST:]
     order = np.argsort(-counts, kind="stable")
     shown = ", ".join(f"{labels.names[n]} {counts[n]:,}" for n in order[:SHOWN])

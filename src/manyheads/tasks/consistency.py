@@ -1,15 +1,16 @@
-"""What a model learns from pairs: to predict them, and, if the recipe says so, to be of one mind about it: what it predicts
-should not hang on a word or a unit that happens to be missing.
+"""The loss on pairs: prediction and, if the recipe says so, consistency.
+
+A consistent model's predictions do not depend on a word or a unit that happens to be missing.
 
     plain    CE(p)
     SimCut   CE(p) + α · KL(p ‖ p′)                                        p′ reads the pair with some words cut out
     R-Drop   ½ · [CE(p) + CE(p′) + α · ½ · (KL(p ‖ p′) + KL(p′ ‖ p))]      p and p′ differ by their dropout
 
-SimCut is that of Gao et al. 2022 (Bi-SimCut): the gradient flows into p as well as into p′, which they found to matter. R-Drop is
-half of what Liang et al. 2021 write: α keeps their meaning, and the loss stays as large as that of one pass. Where there are teachers,
-CE also asks for what they say (teachers.py).
+SimCut is that of Gao et al. 2022 (Bi-SimCut): the gradient flows into both p and p′, which they found to matter. R-Drop
+is half of the loss of Liang et al. 2021: α keeps their meaning, and the loss stays as large as that of one pass. With
+teachers, CE also compares with their predictions (teachers.py).
 
-Both passes are one, over the batch twice: twice the work and the memory of the plain loss, but no more launches.
+Both passes run as one, over the batch twice: twice the work and the memory of the plain loss, but no more launches.
 
 W words of the target vocabulary
 """
@@ -37,19 +38,21 @@ from manyheads.text.tokenizer import PADDING
 __all__ = ["OF_PAIRS", "OF_TEXTS", "FusedPairLoss", "PairLoss", "choose_loss", "cut_words"]
 
 Read = Callable[..., Tensor]
-"""(model, *inputs) → what a model makes of them: logits, or the states that they are made of"""
+"""(model, *inputs) → logits, or the states that logits are computed from"""
 
 Predict = Callable[..., Tensor]
-"""(model, pairs, read) → what is read"""
+"""(model, pairs, read) → what `read` returns, for one pass or two"""
 
 
 @dataclass(frozen=True)
 class PairLoss:
-    """The summed loss of a model on pairs: it predicts, and is judged. Only the judging knows how large a vocabulary is.
+    """The summed loss of a model on pairs: it predicts, and its predictions are judged.
 
-    judge               the loss of what was predicted
-    terms, smoothing    what that is the sum of
-    teachers            who say what else would have been right
+    Only judging depends on the size of the vocabulary.
+
+    judge               the loss of predictions
+    terms, smoothing    what that is the sum of, and its label smoothing
+    teachers            models whose predictions are learnt, too
     """
 
     predict: Predict
@@ -71,7 +74,7 @@ class PairLoss:
         pairs: Pairs,
         bias: Tensor | None = None,
     ) -> Float[Tensor, ""]:
-        """By the states that logits are made of."""
+        """The same, from the states that logits are computed from."""
         return from_states(self.judge, states, table, bias, pairs.labels, self.teachers.cost(pairs, self.smoothing))
 
     def fused(self, states: States | None = None) -> "FusedPairLoss":
@@ -80,7 +83,10 @@ class PairLoss:
 
 @dataclass(frozen=True)
 class FusedPairLoss:
-    """The same, on a GPU in a few kernels: it begins with the states that logits are made of, and never holds a table of all logits."""
+    """The same, on a GPU in a few kernels.
+
+    It starts from the states that logits are computed from, and never holds a table of all logits.
+    """
 
     loss: PairLoss
     states: States
@@ -96,7 +102,7 @@ class FusedPairLoss:
 
 
 def choose_loss(config: TrainConfig) -> PairLoss:
-    """As the recipe wants it."""
+    """The loss that the recipe asks for."""
     smoothing = config.smoothing
     if alpha := config.simcut:
         judge = partial(judge_simcut, weight=alpha)
@@ -121,7 +127,7 @@ def states_of(
 
 
 def states_of_texts(model: Any, *inputs: Any) -> Float[Tensor, "*target D"]:
-    """Of a model that reads one side."""
+    """The states of a model that reads one side."""
     return model.states(*inputs)
 
 
@@ -133,14 +139,14 @@ def predict_once(model: nn.Module, pairs: Pairs, read: Read = logits_of) -> Floa
 
 
 def predict_twice(model: nn.Module, pairs: Pairs, read: Read = logits_of) -> Float[Tensor, "twice *rest last"]:
-    """Of two passes over one batch, each with a dropout of its own."""
+    """The predictions of two passes over one batch, each with its own dropout."""
     return read(model, *pairs.twice().inputs)
 
 
 def predict_cut(
     model: nn.Module, pairs: Pairs, read: Read = logits_of, *, cut: float
 ) -> Float[Tensor, "twice *rest last"]:
-    """Of two passes, the second over pairs in which words were cut out."""
+    """The predictions of two passes, the second over pairs from which words were cut."""
     source, target = pairs.inputs[:2]
     with cut_words(model, draw_uncut(source, cut), draw_uncut(target, cut)):
         return predict_twice(model, pairs, read)
@@ -176,17 +182,17 @@ def judge_rdrop(
 
 
 def draw_uncut(ids: Int[Tensor, "n *rest"], cut: float) -> Bool[Tensor, "2*n *rest"]:
-    """For a batch and its twin: which words stay. All of the first, all but a random share of the second."""
+    """Which words of a batch and its twin stay: all of the first, all but a random share of the second."""
     kept = torch.rand(ids.shape, device=ids.device) >= cut
     return torch.cat([torch.ones_like(kept), kept])
 
 
 @contextmanager
 def cut_words(model: nn.Module, source: Bool[Tensor, "*source"], target: Bool[Tensor, "*target"]) -> Iterator[None]:
-    """While this lasts, a word that is not kept is zeros to the model; its position stays.
+    """While this lasts, the model sees zeros for words that are not kept; their positions stay.
 
-    A model hands the vectors of its words to two `Embed`s. Here some are taken out on the way; nothing in the model knows of it.
-    They are searched for because the model may be wrapped, for several processes.
+    A model passes the vectors of its words to two `Embed` modules. Hooks zero some of them on the way; nothing in the
+    model knows of it. The modules are searched for because the model may be wrapped, for several processes.
     """
     embeds = [module for module in model.modules() if isinstance(module, Embed)]
     hooks = [

@@ -1,7 +1,7 @@
 """Similarity: vectors of texts that mean the same should point the same way, and others elsewhere.
 
-Pairs are learnt from, a text and another that says the same. Batches are pairs in random order, of any length: texts of one length would be told
-from others by their length alone, and then not when it matters.
+It is learnt from pairs of a text and another that says the same. Batches are pairs in random order, of any length: in
+batches of one length, texts would never be compared with texts of other lengths, as they are when the model is used.
 """
 
 from dataclasses import replace
@@ -33,10 +33,10 @@ from manyheads.text.vocabulary import Vocabulary, train_vocabulary
 __all__ = ["Task"]
 
 TOKENS = 2_048
-"""Of what is computed at once, padding included."""
+"""The most tokens that are computed at once, padding included."""
 
 JUDGED = 256
-"""Pairs of the development set that are a batch when its loss is taken: it is then that of other runs, whatever their batches."""
+"""Pairs per batch for the loss on the development set: fixed, so that runs with other batches can be compared."""
 
 SAMPLES = 5
 
@@ -50,14 +50,14 @@ class Task(EncoderTask):
     def check_team(cls, team: Team) -> None:
         if team.size > 1:
             raise OptionError(
-                f"pairs of a batch are compared with all others of it, so that one process has them all, got {team.size} processes"
+                f"each pair of a batch is compared with all others, which needs one process, got {team.size}"
             )
 
     def build(self) -> TextEncoder:
         return TextEncoder(self.recipe.encoder, self.vocabulary.source.size)
 
     def arrange(self, packs: int) -> PackPlan:
-        """As many pairs as have the tokens of a batch, in random order."""
+        """Plan batches of pairs in random order, each of up to `train.tokens` tokens on the longer side."""
         train = self.recipe.train
         self.plan = PackPlan(*self.lengths(), train.tokens, train.seed, self.corpora())
         return self.plan
@@ -75,7 +75,7 @@ class Task(EncoderTask):
 
     @classmethod
     def keep_vocabulary(cls, known: Vocabulary, spool: Spool, begun: bool) -> Vocabulary:
-        """Without the labels that a classifier has."""
+        """The known pieces, without the labels that a classifier has."""
         return Vocabulary(known.source)
 
     @classmethod
@@ -90,7 +90,7 @@ class Task(EncoderTask):
         return in_batch_loss(texts, partners, batch.same)
 
     def validate(self, model: nn.Module, *, final: bool = False, on: str = "dev", team: Team = ALONE) -> Validation:
-        """The best model is that with the highest mean reciprocal rank."""
+        """Score a model. The best is the one with the highest mean reciprocal rank."""
         pairs = self.held_out[on]
         with evaluating(model):
             embedder = Embedder(model, self.vocabulary.source, self.recipe.embed)  # type: ignore[arg-type]
@@ -100,7 +100,7 @@ class Task(EncoderTask):
 
 
 def mean_loss(pairs: list[Pair], embed: Embed) -> float:
-    """Of a pair, among its neighbours."""
+    """The mean loss of a pair, each among its neighbours in the set."""
     total = 0.0
     for start in range(0, len(pairs), JUDGED):
         texts, partners = zip(*pairs[start : start + JUDGED], strict=True)
@@ -110,7 +110,7 @@ def mean_loss(pairs: list[Pair], embed: Embed) -> float:
 
 
 def nearest_partners(pairs: list[Pair], embed: Embed) -> list[Sample]:
-    """Of the first texts: the partner, and the one that is nearest, by the cosine, among those of the first few hundred."""
+    """For each of the first texts its partner, and the one nearest by cosine among the first few hundred partners."""
     some = pairs[:JUDGED]
     texts = unit(embed([text for text, _ in some[:SAMPLES]]))
     nearest = (texts @ unit(embed([partner for _, partner in some])).T).argmax(1)

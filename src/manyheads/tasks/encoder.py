@@ -1,7 +1,7 @@
-"""A task that trains an encoder alone: how texts become rows, and all that is the same whatever is learnt of them.
+"""The base of tasks that train an encoder on whole texts: how texts become rows, whatever is learnt of them.
 
-A text that is too long is cut, as it will be when the model is used, and not left out. Batches are padded, on a GPU, too: there is no such loss
-for packs.
+A text that is too long is cut, as it will be when the model is used, and not left out. Batches are padded, even on a
+GPU: these losses do not take packs.
 
 B texts · T tokens of the longest
 """
@@ -30,10 +30,10 @@ __all__ = ["EncoderRows", "EncoderTask", "pad_rows"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EncoderRows(Tensors):
-    """One text a row.
+    """A batch with one text per row.
 
     lengths    of the texts; None if all are as long as the row
-    segments   which of two texts each token is of; None if that is of no matter
+    segments   which of two texts each token is in; None if that does not matter
     """
 
     ids: Int[Tensor, "B T"]
@@ -53,7 +53,7 @@ class EncoderRows(Tensors):
 
 
 def pad_rows(rows: list[list[int]]) -> tuple[Int[Tensor, "B T"], Int[Tensor, " B"] | None]:
-    """(one a row, 0 behind it; their lengths, if they differ)"""
+    """(the rows, padded with 0; their lengths, if they differ)"""
     lengths = np.array([len(row) for row in rows])
     out = np.zeros((len(rows), lengths.max()), np.int64)
     out[np.arange(out.shape[1]) < lengths[:, None]] = np.concatenate([np.asarray(row, np.int64) for row in rows])
@@ -61,7 +61,7 @@ def pad_rows(rows: list[list[int]]) -> tuple[Int[Tensor, "B T"], Int[Tensor, " B
 
 
 class EncoderTask(LineTask):
-    """What is left to say: what a model is asked about its texts."""
+    """A task on whole texts. Subclasses define what is learnt of them."""
 
     cuts: ClassVar[bool] = True
 
@@ -71,7 +71,7 @@ class EncoderTask(LineTask):
 
     @classmethod
     def most_pieces(cls, recipe: Recipe, known: Vocabulary | None) -> int:
-        """Pieces that are learnt from: no more than are read when the model is used."""
+        """The most pieces of a text that are learnt from: no more than are read when the model is used."""
         begin, end = frame_of(known.source) if known else ([BEGIN], [END])
         return max(1, min(recipe.data.max_length, recipe.embed.max_length - len(begin) - len(end)))
 

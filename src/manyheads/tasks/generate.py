@@ -1,6 +1,7 @@
-"""A language model: it reads a text up to a token and is asked for the next one.
+"""A language model: it reads a text up to a token and predicts the next one.
 
-A line of a file is a text. It begins with a token of its own and ends with one, so that a model learns how texts begin and where they end.
+Each line of a file is a text. It starts with a special token and ends with one, so that a model learns how texts start
+and where they end.
 """
 
 from typing import Any
@@ -27,11 +28,11 @@ __all__ = ["Task"]
 
 SAMPLES = 5
 SAMPLED = 40
-"""Tokens that the model writes of a sample."""
+"""Tokens that the model writes for a sample."""
 
 
 class Task(TextTask):
-    """Texts to learn from, texts to be judged by. They stand where pairs have their sources."""
+    """Learns from texts, and is scored on others. They take the place of a pair's source."""
 
     def __init__(self, recipe: Recipe, *data: Any) -> None:
         super().__init__(recipe, *data)
@@ -60,7 +61,7 @@ class Task(TextTask):
         return self.summed_loss.fused(OF_TEXTS)
 
     def validate(self, model: nn.Module, *, final: bool = False, on: str = "dev", team: Team = ALONE) -> Validation:
-        """How surprised it is by texts that it has not seen; and how it would go on with some."""
+        """How surprised a model is by texts that it has not seen, and how it would continue some of them."""
         texts = [text for text, _ in self.held_out[on]]
         with evaluating(model):
             writer = Writer(as_language_model(model), self.vocabulary.source, self.recipe.generate)
@@ -74,15 +75,15 @@ class Task(TextTask):
 
 def as_language_model(model: nn.Module) -> LanguageModel:
     if not isinstance(model, LanguageModel):
-        raise OptionError(f"a language model is judged, got {type(model).__name__}")
+        raise OptionError(f"the model to score must be a language model, got {type(model).__name__}")
     return model
 
 
 def sample(writer: Writer, text: str) -> Sample:
-    """The first half of a text, how it goes on, and how the model would go on."""
+    """The first half of a text, how it continues, and how the model would continue it."""
     words = text.split(" ")
     begin = " ".join(words[: len(words) // 2])
-    while len(writer.read(begin)) >= writer.longest:  # of a text that is too long to be read, less than half
+    while len(writer.read(begin)) >= writer.longest:  # less than half of a text that is too long to be read
         begin = begin[: len(begin) // 2]
     rest = text.removeprefix(begin)
     return Sample(begin, rest.strip(), writer(begin, tokens=SAMPLED, temperature=0).strip())

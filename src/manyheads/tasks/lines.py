@@ -1,4 +1,7 @@
-"""A task whose data are lines of files: pairs of them, or texts. Reading them, keeping them as ids, and dealing out batches is the same for all."""
+"""The base of tasks whose data are lines of files, which are pairs or texts.
+
+Reading lines, storing them as ids and making batches of them is the same for all these tasks.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -45,21 +48,21 @@ __all__ = ["LineTask", "TextTask", "corpora_of", "describe_sets"]
 
 
 class LineTask:
-    """What is left to say: how a batch is made of rows, and which side of them is predicted."""
+    """A task on lines. Subclasses define how a batch is made from rows, and which side of them is predicted."""
 
     texts: ClassVar[bool] = False
-    """A line is a text, and not a pair."""
+    """True if each line is a text, not a pair."""
 
     labelled: ClassVar[bool] = False
-    """What is learnt of a text is its label."""
+    """True if the labels of texts are learnt."""
 
     summed_loss: PairLoss
-    """Of tokens, if these are what is learnt."""
+    """The loss summed over tokens, if the task predicts tokens."""
 
     teachers: Sequence[nn.Module] = ()
 
     cuts: ClassVar[bool] = False
-    """What is too long is cut, and not left out."""
+    """True if lines that are too long are cut, not left out."""
 
     has_few_shapes = False
 
@@ -89,7 +92,7 @@ class LineTask:
         old = data.get("old")
         old_pairs = read_dev(check_paths(old, "--old-dev", reading), Counts()) if old else None
         known = Vocabulary.loads(files[TOKENIZER].decode(), TOKENIZER) if TOKENIZER in files else None
-        begun = RECIPE in files  # what a run that never began has left may be other data
+        begun = RECIPE in files  # a run that never started may have left other data
         before = read_ready(folder) if begun else {}
         if before and not changed:
             check_unchanged(corpora, before)
@@ -113,7 +116,7 @@ class LineTask:
 
     @classmethod
     def check_team(cls, team: Team) -> None:
-        """Any number of processes, unless a task says otherwise."""
+        """Accept any number of processes, unless a task overrides this."""
 
     @classmethod
     def reading(cls, recipe: Recipe) -> ReadOptions:
@@ -121,11 +124,11 @@ class LineTask:
 
     @classmethod
     def most_pieces(cls, recipe: Recipe, known: Vocabulary | None) -> int:
-        """Pieces of a line that are learnt from. `known`: the vocabulary, unless it is still to be learnt."""
+        """The most pieces of a line that are learnt from. `known`: the vocabulary, unless it is still to be learnt."""
         return recipe.data.max_length
 
     def learn_from(self, teachers: Sequence[nn.Module], fingerprint: str) -> None:
-        """For tasks whose loss is that of tokens: a recipe for any other names no teachers."""
+        """Add teachers, in tasks that predict tokens: recipes for other tasks name none."""
         self.summed_loss = replace(self.summed_loss, teachers=Teachers(teachers, self.recipe.train.taught))
         self.teachers = teachers
         self.fingerprint = {**self.fingerprint, "teachers": fingerprint}
@@ -134,7 +137,7 @@ class LineTask:
         return {TOKENIZER: self.vocabulary.dumps().encode()}
 
     def arrange(self, packs: int) -> BatchPlan | PackPlan:
-        """Batches of so many packs; or, of none, of sentences of one length, to be padded."""
+        """Plan batches of this number of packs; if it is 0, batches of sentences of one length, to be padded."""
         lengths = self.lengths()
         train = self.recipe.train
         corpora = self.corpora()
@@ -145,21 +148,21 @@ class LineTask:
         return self.plan
 
     def corpora(self) -> list[tuple[int, float]]:
-        """(lines, weight) of each."""
+        """(lines, weight) of each corpus."""
         return [(lines, weight) for _, lines, weight in self.data.corpora]
 
     @property
     def longest(self) -> int:
-        """No line has more tokens on either side, as it stands in a pack."""
+        """No line has more tokens than this on either side, counted as in a pack."""
         return self.recipe.data.max_length + self.around
 
     def lengths(self) -> tuple[Numbers, Numbers]:
-        """Tokens of both sides of every line, as they stand in a batch."""
+        """Tokens of both sides of every line, counted as in a batch."""
         return self.sources.lengths + self.around, self.targets.lengths + self.around
 
     @property
     def around(self) -> int:
-        """Tokens more on either side: the end of the source, the begin or the end of the target."""
+        """Tokens added on either side: the end of the source, the begin or the end of the target."""
         return 1
 
     @property
@@ -167,11 +170,11 @@ class LineTask:
         return self.plan.batches
 
     def batch(self, step: int, team: Team = ALONE) -> Any:
-        """If the plan is made of packs, their lines, padded."""
+        """The batch of a step, padded. If the plan is made of packs, it has their lines."""
         if isinstance(self.plan, BatchPlan):
             return self.share_of(self.plan.rows(step), step, team)
         rows = np.concatenate(self.plan.rows(step))
-        if team.size > 1:  # each must compute as many parts as the others: one
+        if team.size > 1:  # each must compute the same number of parts: one
             return self.share_of(rows, step, team)
         parts = [
             part for sides in self.pieces(step) for part in pad_in_parts(*sides, max(self.plan.room[:2]), self.pad)
@@ -179,21 +182,24 @@ class LineTask:
         return Parts(parts, at_least_one(sum(part.count for part in parts)), rows)
 
     def rounded(self, step: int) -> Any:
-        """Padded a little more, to one of few shapes: sentences are cut into batches by length, and there are as many of each in every epoch."""
+        """The batch of a step, padded a little more, to one of a few shapes.
+
+        There are few because sentences are cut into batches by length, in the same way in every epoch.
+        """
         return self.batch(step).rounded()
 
     def share_of(self, rows: Numbers, step: int, team: Team) -> Any:
-        """A process' share of lines, padded."""
+        """This process' share of the lines, padded."""
         sources, targets = self.rows(rows, step // self.plan.batches)
         mine = list(team.share(range(len(rows))))
-        # All processes compute as many lines: who has one less gets one along with which there is nothing to learn.
+        # All processes compute the same number of lines: one that is short gets a line from which nothing is learnt.
         short = -(-len(rows) // team.size) - len(mine)
         batch = self.pad(sources.some(mine + [0] * short), targets.some(mine + [0] * short))
         self.silence(batch, len(mine))
         return replace(batch, count=at_least_one(self.count(sources, targets)), pairs=rows[mine])
 
     def silence(self, batch: Any, first: int) -> None:
-        """Nothing is learnt from the rows of a batch from `first` on."""
+        """Learn nothing from the rows of a batch from `first` on."""
         batch.labels[first:] = PADDING
 
     def packs(self, step: int) -> Parts[Any]:
@@ -204,15 +210,15 @@ class LineTask:
         return Parts(packs, count, np.concatenate(self.plan.rows(step)))
 
     def pad(self, sources: Rows, targets: Rows) -> Any:
-        """One line a row."""
+        """A batch with one line per row."""
         raise NotImplementedError
 
     def pack(self, sources: Rows, targets: Rows, room: Room, longest: int) -> Any:
-        """One line after the other, in a room of fixed size."""
+        """A pack of fixed size, with one line after the other."""
         raise NotImplementedError
 
     def count(self, sources: Rows, targets: Rows) -> int:
-        """Tokens that are predicted, the end of every line included."""
+        """The number of tokens to predict, the end of every line included."""
         raise NotImplementedError
 
     @classmethod
@@ -221,20 +227,20 @@ class LineTask:
 
     @classmethod
     def keep_vocabulary(cls, known: Vocabulary, spool: Spool, begun: bool) -> Vocabulary:
-        """Of a model that is trained further; or, if it has `begun`, of the run that goes on."""
+        """The vocabulary of the base in fine-tuning or, if `begun`, of the resumed run."""
         return known
 
     @classmethod
     def describe(cls, data: Parallel, vocabulary: Vocabulary, recipe: Recipe, say: Say) -> None:
-        """What there is to learn from."""
+        """Print what there is to learn from."""
         raise NotImplementedError
 
     def example(self) -> PairIds | None:
-        """None to look at, unless a task has one."""
+        """None, unless a task has a pair to observe."""
         return None
 
     def settle(self, model: nn.Module) -> Recipe:
-        """As it is, unless there is something to be found out about the model."""
+        """The recipe as it is, unless a task finds something out about the model."""
         return self.recipe
 
     def pieces(self, step: int) -> Iterator[tuple[Rows, Rows]]:
@@ -246,7 +252,7 @@ class LineTask:
     def rows(
         self, rows: Numbers, epoch: int, source_room: int | None = None, target_room: int | None = None
     ) -> tuple[Rows, Rows]:
-        """Sources and targets. Both are begun before either is waited for: processes cut them at the same time."""
+        """Sources and targets. Both are started before either is waited for: processes cut them at the same time."""
         sources = self.sources.begin(rows, epoch, source_room)
         targets = self.targets.begin(rows, epoch, target_room)
         return sources(), targets()
@@ -262,7 +268,7 @@ class LineTask:
 
 
 class TextTask(LineTask):
-    """A line is a text. It stands where pairs have their sources."""
+    """A task on texts, one per line. A text takes the place of a pair's source."""
 
     texts: ClassVar[bool] = True
 
@@ -277,16 +283,21 @@ class TextTask(LineTask):
 
 
 def describe_sets(data: Parallel, what: str, pieces: str, say: Say, of_dev: str = "") -> None:
-    """The training set and the development set. `what` one line is called, how many `pieces` they are, and what else is to be said `of_dev`."""
+    """Print what the training set and the development set have.
+
+    what     one line is called
+    pieces   how many there are in the training set, in words
+    of_dev   anything else about the development set
+    """
     mixed = [f"{name}: {how_many(lines, what)} × {weight:g}" for name, lines, weight in data.corpora]
     parts = (mixed if len(mixed) > 1 else []) + data.train_counts.sentences()
     say(f"train: {how_many(len(data.sources), what)}, {pieces}" + listed(parts))
-    held_out = ", held out of the training set" if data.held_out else ""
+    held_out = ", held out from the training set" if data.held_out else ""
     say(f"dev: {how_many(len(data.dev), what)}{held_out}{of_dev}" + listed(data.dev_counts.sentences()))
 
 
 def at_least_one(count: int) -> int:
-    """What a summed loss is divided by. Of lines that have no pieces at all there is nothing to predict."""
+    """What a summed loss is divided by. In lines without any pieces there is nothing to predict."""
     return max(1, count)
 
 
@@ -299,7 +310,7 @@ def corpora_of(data: Mapping[str, Paths | None], reading: ReadOptions) -> dict[s
 
 
 def as_learnt(stored: Sequences, tokenizer: Tokenizer, recipe: Recipe, side: int) -> Sequences | Recut:
-    """One side of the pairs: as it is stored, or cut into other pieces in every epoch."""
+    """One side of the pairs, as it is stored or, with BPE-dropout, cut into other pieces in every epoch."""
     probability = recipe.data.bpe_dropout
     if not probability or not isinstance(tokenizer, BytePairs):
         return stored
@@ -307,7 +318,7 @@ def as_learnt(stored: Sequences, tokenizer: Tokenizer, recipe: Recipe, side: int
 
 
 def check_unchanged(data: Mapping[str, Sequence[Corpus] | None], before: Mapping[str, Any]) -> None:
-    """A resumed run is the same run: on the same data."""
+    """Refuse data that is not what the run started with: a resumed run is the same run."""
     for name, sums in fingerprint(data).items():
         stored = before["files"][name]
         if len(sums) != len(stored):
@@ -316,7 +327,7 @@ def check_unchanged(data: Mapping[str, Sequence[Corpus] | None], before: Mapping
             if then != now:
                 raise changed_data(f"other content in {path}" if now else f"{path}, which cannot be read")
     if len(data["train"] or ()) != len(before["corpora"]):
-        raise changed_data("the same files, read as other pairs")
+        raise changed_data("the same files, read as different pairs")
     for corpus, (_, _, weight) in zip(data["train"] or (), before["corpora"], strict=True):
         if corpus.weight != weight:
             raise changed_data(f"weight {corpus.weight:g} of {corpus} instead of {weight:g}")

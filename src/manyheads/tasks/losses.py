@@ -1,4 +1,4 @@
-"""Losses of predicted tokens, as sums over the tokens that are no padding: the loop divides them by their count.
+"""Losses of predicted tokens, summed over the tokens that are not padding: the loop divides by their count.
 
 W words of the target vocabulary
 """
@@ -16,7 +16,7 @@ __all__ = ["divergence", "divergence_both_ways", "log_probabilities", "smoothed_
 def smoothed_loss(
     log_p: Float[Tensor, "*target W"], labels: Int[Tensor, "*target"], smoothing: float
 ) -> Float[Tensor, ""]:
-    """Cross-entropy; a share of the probability is spread over the vocabulary."""
+    """Cross-entropy, with `smoothing` of the probability spread over the vocabulary."""
     rows, labels = log_p.flatten(0, -2), labels.flatten()
     wrong = F.nll_loss(rows, labels, ignore_index=PADDING, reduction="sum")
     if not smoothing:
@@ -46,5 +46,5 @@ def divergence_both_ways(
 
 
 def wide(logits: Tensor) -> Tensor:
-    """In float32 at least: sums over a vocabulary are not for 16 bits."""
+    """The logits in float32 at least: 16 bits are not enough for sums over a vocabulary."""
     return logits.to(torch.promote_types(logits.dtype, torch.float32))

@@ -1,7 +1,7 @@
-"""Pre-training of an encoder: words of a text are hidden, and it is asked what they were (masking.py).
+"""Pre-training of an encoder: words of a text are hidden, and it predicts what they were (masking.py).
 
-A line of a file is a text. What a batch holds of it stands where pairs have their sources, with words hidden; what is asked for stands where
-they have their targets.
+Each line of a file is a text. In a batch, the text with words hidden takes the place of a pair's source; the words to
+predict take that of the target.
 """
 
 from dataclasses import replace
@@ -33,11 +33,11 @@ __all__ = ["Task"]
 
 SAMPLES = 5
 TRIED = 2_000
-"""Texts that tell which share of the tokens is asked for."""
+"""Texts from which the share of tokens to predict is estimated."""
 
 
 class Task(TextTask):
-    """Texts to learn from, texts to be judged by."""
+    """Learns from texts, and is scored on others."""
 
     def __init__(self, recipe: Recipe, vocabulary: Vocabulary, *data: Any) -> None:
         self.masking = Masking(vocabulary.source, recipe.mask, recipe.train.seed)
@@ -63,7 +63,10 @@ class Task(TextTask):
         return plan
 
     def share_asked(self, texts: Numbers) -> float:
-        """Of all tokens of an epoch. Short texts have more than the recipe says: one word of each is asked for."""
+        """The share of an epoch's tokens to predict.
+
+        It is above the recipe's if texts are short, because at least one word of each is hidden.
+        """
         tried = texts[np.linspace(0, len(texts) - 1, min(TRIED, len(texts))).astype(np.int64)]
         read, asked = self.rows(tried, 0)
         return self.count(read, asked) / len(read.ids)
@@ -71,10 +74,10 @@ class Task(TextTask):
     def rows(
         self, rows: Numbers, epoch: int, source_room: int | None = None, target_room: int | None = None
     ) -> tuple[Rows, Rows]:
-        """(what is read, what is asked for). What is to be packed has no more places than a pack has."""
+        """(tokens to read, tokens to predict). In a pack, predictions for which it has no place are dropped."""
         room = (
             None if source_room is None else source_room - (self.around - 1) * len(rows)
-        )  # one a text is reckoned with
+        )  # one per text is already counted
         read, asked = self.masking(self.sources.rows(rows, epoch, room), rows, epoch)
         if source_room is not None:
             asked.ids[np.flatnonzero(asked.ids)[self.most :]] = PADDING
@@ -99,7 +102,7 @@ class Task(TextTask):
         return self.summed_loss.fused(replace(OF_TEXTS, biased=True))
 
     def validate(self, model: nn.Module, *, final: bool = False, on: str = "dev", team: Team = ALONE) -> Validation:
-        """How well it knows the hidden words of texts that it has not seen: the same words each time."""
+        """How well a model predicts the hidden words of texts it has not seen: the same words each time."""
         texts = [text for text, _ in self.held_out[on]]
         with evaluating(model):
             prober = Prober(as_masked_model(model), self.vocabulary.source, self.recipe.mask)
@@ -111,11 +114,11 @@ class Task(TextTask):
 
 def as_masked_model(model: nn.Module) -> MaskedModel:
     if not isinstance(model, MaskedModel):
-        raise OptionError(f"a model of masked words is judged, got {type(model).__name__}")
+        raise OptionError(f"the model to score must be a masked language model, got {type(model).__name__}")
     return model
 
 
 def places_in(tokens: int, share: float) -> int:
-    """Room for what is asked for in a pack of so many tokens: more than that comes once in many millions of packs, and is then left out of it."""
+    """Places for predictions in a pack of `tokens`. One pack in many millions needs more, and does without those."""
     mean = share * tokens
     return min(tokens, aligned(1.1 * mean + 4 * mean**0.5))

@@ -1,6 +1,6 @@
-"""A batch of texts with hidden words, padded or packed: what a model reads, where it is asked, and what it should say there.
+"""A batch of texts with hidden words, padded or packed: what a model reads, where it predicts, and what is right there.
 
-B texts · T tokens · N tokens of all texts · M places that are asked for, counted through all rows
+B texts · T tokens · N tokens of all texts · M places to predict, counted through all rows
 """
 
 from dataclasses import dataclass, replace
@@ -22,11 +22,11 @@ __all__ = ["MaskedBatch", "PackedMasked", "pack_masked", "pad_masked"]
 
 @dataclass(frozen=True, eq=False)
 class MaskedBatch(Tensors):
-    """One text a row.
+    """A padded batch: one text per row.
 
     keep    True where there is a token; None if there is no padding: attention without a mask is faster
-    count   places that are asked for, of the whole batch, also in a part of it
-    pairs   which texts of the training set these are; also of the whole batch
+    count   places to predict in the whole batch, even in a part of it
+    pairs   indices in the training set of the texts of the whole batch
     """
 
     ids: Int[Tensor, "B T"]
@@ -42,7 +42,7 @@ class MaskedBatch(Tensors):
 
     @property
     def tokens(self) -> int:
-        """What speed is told in: tokens that are asked for."""
+        """Tokens that count towards the speed: those to predict."""
         return self.count
 
     def split(self, parts: int) -> list["MaskedBatch"]:
@@ -66,12 +66,13 @@ class MaskedBatch(Tensors):
 
 @dataclass(frozen=True, eq=False)
 class PackedMasked(Tensors):
-    """One text after the other, as many as there are; then, in the places left, texts of padding. Shapes are the same for every pack of a
-    run: places that are left over have no label.
+    """A pack: one text after the other, then, in the places left, texts of padding.
 
-    offsets   where each starts, and at last the number of tokens
-    texts     that are no padding
-    longest   no text is longer
+    Shapes are the same for every pack of a run: places that are left over have no label.
+
+    offsets   where each text starts, and finally the number of tokens
+    texts     how many are not padding
+    longest   no text is longer than this
     """
 
     ids: Int[Tensor, " N"]
@@ -86,7 +87,7 @@ class PackedMasked(Tensors):
         return self.ids, Packed.from_offsets(self.offsets, len(self.ids), self.longest), self.places
 
     def halves(self) -> list["PackedMasked"]:
-        """Without the padding behind them."""
+        """The two halves, without the padding at the end."""
         half = self.texts // 2
         return [self.some(0, half), self.some(half, self.texts)] if half else [self]
 
@@ -105,7 +106,7 @@ class PackedMasked(Tensors):
 def within(
     places: Int[Tensor, " M"], labels: Int[Tensor, " M"], first: int, last: int
 ) -> tuple[Int[Tensor, " some"], Int[Tensor, " some"]]:
-    """Those of a stretch of tokens, counted from its start."""
+    """The places and labels in a range of tokens, with places counted from its start."""
     mine = (places >= first) & (places < last)
     return places[mine] - first, labels[mine]
 
@@ -124,10 +125,10 @@ def pad_masked(read: Rows, asked: Rows) -> MaskedBatch:
 
 
 def pack_masked(read: Rows, asked: Rows, room: Room, longest: int, most: int) -> PackedMasked:
-    """`most` places; no more may be asked for."""
-    padding = -(-room.source // longest)  # texts of it, at most
+    """A pack with `most` places to predict; `asked` may not have more."""
+    padding = -(-room.source // longest)  # at most this many texts of padding
     ids, offsets = read.packed(room.source, room.pairs, padding, longest)
     labels, _ = asked.packed(room.source, room.pairs, padding, longest)
-    places = np.argsort(labels == PADDING, kind="stable")[:most]  # in order; then others, each once
+    places = np.argsort(labels == PADDING, kind="stable")[:most]  # those with labels, in order; then others, each once
     tensors = (torch.from_numpy(array) for array in (ids, places, labels[places], offsets))
     return PackedMasked(*tensors, texts=len(read.lengths), longest=longest)

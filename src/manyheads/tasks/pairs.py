@@ -1,8 +1,8 @@
-"""A batch of pairs, padded or packed: what a model reads, and what it should say.
+"""A batch of pairs, padded or packed: what a model reads, and what it should predict.
 
-    PairBatch    one pair a row, padding behind the shorter ones
-    PackedPairs  one pair after the other, in a room of fixed size
-    Parts        several of these, computed one after the other, that one update learns from
+    PairBatch    one pair per row, with padding after the shorter ones
+    PackedPairs  one pair after the other, in a pack of fixed size
+    Parts        several of these, computed one after the other, for one update
 
 source: ids and end · target: begin and ids · labels: ids and end
 
@@ -34,7 +34,7 @@ Inputs = tuple[Tensor, Tensor] | tuple[Tensor, Tensor, Layout, Layout]
 
 
 class Pairs(Protocol):
-    """What a loss asks of a batch."""
+    """What a loss needs from a batch."""
 
     @property
     def inputs(self) -> tuple[Any, ...]:
@@ -43,23 +43,23 @@ class Pairs(Protocol):
 
     @property
     def labels(self) -> Int[Tensor, "*target"]:
-        """What it should say; padding where nothing is learnt."""
+        """What it should predict; padding where nothing is learnt."""
         ...
 
     def twice(self) -> Self:
-        """The same pairs, and behind them the same once more."""
+        """The same pairs, followed by the same pairs again."""
         ...
 
 
 class Tensors:
-    """A batch whose fields are tensors, but for plain numbers."""
+    """A batch whose fields are tensors, except for plain numbers."""
 
     least: ClassVar[str] = "sentence"
     smaller: ClassVar[str] = "data.max_length leaves out the longest"
 
     @property
     def tokens(self) -> int:
-        """What speed is told in: that which the loss is divided by, unless it is no tokens."""
+        """Tokens that count towards the speed: the divisor of the loss, unless that is not tokens."""
         return self.count  # type: ignore[attr-defined]
 
     def names(self) -> list[str]:
@@ -77,16 +77,16 @@ class Tensors:
         return self.with_tensors(t.to(device, non_blocking=True) for t in self.tensors())
 
     def pinned(self) -> Self:
-        """In memory that a GPU copies from by itself, so that nobody waits for the copy."""
+        """The batch in pinned memory, from which a GPU copies without anyone waiting."""
         return self.with_tensors(t.pin_memory() for t in self.tensors())
 
 
 @dataclass(frozen=True, eq=False)
 class PairBatch(Tensors):
-    """One pair a row.
+    """A padded batch: one pair per row.
 
-    count   target tokens, the end included, of the whole batch, also in a part of it
-    pairs   which ones of the training set these are; also of the whole batch
+    count   target tokens of the whole batch, ends included, even in a part of it
+    pairs   indices in the training set of the pairs of the whole batch
     """
 
     source: Int[Tensor, "B S"]
@@ -109,8 +109,10 @@ class PairBatch(Tensors):
         return self.with_tensors(t.repeat(2, 1) for t in self.tensors())
 
     def rounded(self) -> Self:
-        """Padded to one of few shapes: a little wider, and with rows behind the others of which nothing is learnt. They say what the first one says: a row
-        without any tokens would be another kind of sentence."""
+        """The batch padded to one of a few shapes: a little wider, with extra rows from which nothing is learnt.
+
+        The extra rows repeat the first one: a row without any tokens would be another kind of sentence.
+        """
         rows = len(self.source)
         more = self.with_tensors(rounded_up(t) for t in self.tensors())
         more.labels[rows:] = PADDING
@@ -118,8 +120,11 @@ class PairBatch(Tensors):
 
 
 ROWS, TOKENS = 4, 8
-"""What rows and tokens are rounded up to a multiple of. Graphs of 29,000 and of 156,000 pairs then have some forty shapes instead of a hundred, and 7 to 10 %
-more places."""
+"""Rows and tokens are rounded up to multiples of these.
+
+Training a graph on 29,000 and on 156,000 pairs then takes some forty shapes instead of a hundred, and 7 to 10 % more
+places.
+"""
 
 
 def rounded_up(t: Shaped[Tensor, "B *tokens"]) -> Shaped[Tensor, "_ *more"]:
@@ -129,11 +134,12 @@ def rounded_up(t: Shaped[Tensor, "B *tokens"]) -> Shaped[Tensor, "_ *more"]:
 
 @dataclass(frozen=True, eq=False)
 class PackedPairs(Tensors):
-    """One pair after the other, as many as there are; then, in the places left, sentences of padding. Shapes are the same for every
-    pack of a run: so many sentences there are always, some without tokens.
+    """A pack: one pair after the other, then, in the places left, sentences of padding.
 
-    source_offsets, target_offsets   where each sentence starts, and at last the number of tokens
-    longest                          no sentence is longer
+    Shapes are the same for every pack of a run: the number of sentences is fixed, so some have no tokens.
+
+    source_offsets, target_offsets   where each sentence starts, and finally the number of tokens
+    longest                          no sentence is longer than this
     """
 
     source: Int[Tensor, " S"]
@@ -152,7 +158,7 @@ class PackedPairs(Tensors):
         return self.source, self.target, *layouts
 
     def halves(self) -> list["PackedPairs"]:
-        """Without the padding behind them. (The end stands once in every source.)"""
+        """The two halves, without the padding at the end. (Each source has one END: that is how pairs are counted.)"""
         pairs = int((self.source == END).sum())
         return [self.some(0, pairs // 2), self.some(pairs // 2, pairs)] if pairs > 1 else [self]
 
@@ -173,10 +179,10 @@ Part = TypeVar("Part", PairBatch, PackedPairs)
 
 @dataclass(frozen=True, eq=False)
 class Parts(Generic[Part]):
-    """Packs, or padded batches, that one update learns from.
+    """Packs, or padded batches, for one update.
 
-    count   target tokens, the end included, of all of them
-    pairs   which ones of the training set these are
+    count   target tokens of all of them, ends included
+    pairs   indices of their pairs in the training set
     """
 
     parts: Sequence[Part]
@@ -194,7 +200,7 @@ class Parts(Generic[Part]):
         return replace(self, parts=[part.pinned() for part in self.parts])
 
     def split(self, parts: int) -> Sequence[Part]:
-        """As they were planned, whatever number is asked for."""
+        """The parts as they were planned, whatever number is requested."""
         return self.parts
 
 
@@ -208,7 +214,7 @@ def pad_pairs(sources: Rows, targets: Rows) -> PairBatch:
 
 
 def pad_in_parts(sources: Rows, targets: Rows, tokens: int, pad: Callable[[Rows, Rows], Any] = pad_pairs) -> list[Any]:
-    """Of sentences of about one length each, and of so many tokens at most."""
+    """Padded batches, each of sentences of about one length, and of at most `tokens` tokens."""
     longest = np.maximum(sources.lengths, targets.lengths) + 1
     order = np.argsort(longest, kind="stable")
     parts = np.split(order, cut(longest[order], tokens)[1:-1]) if len(order) else []
@@ -216,8 +222,8 @@ def pad_in_parts(sources: Rows, targets: Rows, tokens: int, pad: Callable[[Rows,
 
 
 def pack_pairs(sources: Rows, targets: Rows, room: Room, longest: int, *, framed: bool = True) -> PackedPairs:
-    """Framed, a target has a begin where it is read and an end where it is written."""
-    padding = -(-max(room.source, room.target) // longest)  # sentences of it, at most
+    """A pack of pairs. A target that is `framed` has a begin where it is read and an end where it is predicted."""
+    padding = -(-max(room.source, room.target) // longest)  # at most this many sentences of padding
     source, source_offsets = sources.packed(room.source, room.pairs, padding, longest, after=END)
     labels, target_offsets = targets.packed(room.target, room.pairs, padding, longest, after=END if framed else None)
     target = labels

@@ -1,7 +1,7 @@
 """Translation by a model that writes all tokens at once. It learns from the same pairs, but reads no previous tokens:
 
-    mask, end    some places of the target are masked, as many as chance will have it, and it is asked what they are
-    graph        nothing of the target is known; the words may stand on any path through the graph
+    mask, end    some places of the target, a random number, are masked, and it predicts what they are
+    graph        nothing of the target is known; its words may be on any path through the graph
 
 B pairs · S source tokens · T places, or target tokens · L vertices · W words
 """
@@ -38,14 +38,14 @@ from manyheads.text.turns import Numbers
 __all__ = ["GraphLoss", "PlacesBatch", "PlacesLoss", "Task"]
 
 FORGONE = 0.8
-"""Of a glance, by the end of training."""
+"""The share of a glance that is given up by the end of training."""
 
 LENGTH_WEIGHT = 0.1
-"""Of a wrong length against a wrong word."""
+"""The weight of a wrong length, relative to a wrong word."""
 
 
 class Task(translate.Task):
-    """Pairs to learn from, pairs to be judged by."""
+    """Learns from pairs, and is scored on others."""
 
     def __init__(self, recipe: Recipe, *data: Any) -> None:
         super().__init__(recipe, *data)
@@ -62,7 +62,10 @@ class Task(translate.Task):
 
     @property
     def has_few_shapes(self) -> bool:  # type: ignore[override]
-        """A graph's links are a square for each sentence, which no pack has room for. (Learned positions end where a wider batch would not.)"""
+        """True for a graph: its links are a square matrix per sentence, for which a pack has no room.
+
+        Not with learned positions: a batch that is rounded up might be wider than these reach.
+        """
         return self.recipe.parallel.writes == "graph" and self.recipe.parallel.positions != "learned"
 
     def lengths(self) -> tuple[Numbers, Numbers]:
@@ -70,7 +73,7 @@ class Task(translate.Task):
         return sources, self.places(sources, self.targets.lengths)
 
     def places(self, sources: Numbers, targets: Numbers) -> Numbers:
-        """Places that pairs take, by their lengths (ParallelConfig.places_for, of many at once)."""
+        """Places that pairs take, by their lengths (ParallelConfig.places_for, for many at once)."""
         model = self.recipe.parallel
         if model.writes == "mask":
             return np.maximum(targets, 1)
@@ -96,7 +99,7 @@ class Task(translate.Task):
         return replace(batch, glance=torch.full((len(batch.source),), self.glance_at(step)))
 
     def glance_at(self, step: int) -> float:
-        """It falls evenly, to a fifth by the end: who is shown much in the beginning must do with little when it is on its own."""
+        """The glance at a step. It falls linearly, to a fifth by the end, because in use a model is shown nothing."""
         train = self.recipe.train
         return train.glance * (1 - FORGONE * min(1.0, step / train.steps_for(self.batches_per_epoch)))
 
@@ -117,7 +120,7 @@ class Task(translate.Task):
         return replace(packed, target=read, labels=asked)
 
     def told_apart(self, ids: Numbers) -> tuple[Numbers, Numbers]:
-        """(what is read in places, what is asked for)"""
+        """(what is read in places, what is to be predicted there)"""
         return read_there(ids, self.mask), asked_for(ids, self.mask)
 
     @property
@@ -137,7 +140,7 @@ class Task(translate.Task):
         return self.judge_batch.fused
 
     def example(self) -> None:
-        """What a head does while nothing is known yet says little."""
+        """None: what a head does while nothing is known yet says little."""
         return
 
     def settle(self, model: nn.Module) -> Recipe:
@@ -152,9 +155,11 @@ class Task(translate.Task):
 
 @dataclass(frozen=True, eq=False)
 class PlacesBatch(PairBatch):
-    """target: places, some of them masked · labels: what they should say, padding where nothing is asked for
+    """Pairs whose target is places.
 
-    glance   of each sentence of a graph, the share of what a first look gets wrong that is then shown
+    target   places, some of them masked
+    labels   what the places should say; padding where there is nothing to predict
+    glance   for each sentence of a graph, how many words are shown after a first look, as a share of those it got wrong
     """
 
     glance: Float[Tensor, " B"] | None = None
@@ -172,7 +177,7 @@ class PlacesBatch(PairBatch):
 
 @dataclass(frozen=True)
 class PlacesLoss:
-    """Of words in places, and of the number of places."""
+    """The loss of words in places, and of the number of places."""
 
     words: PairLoss
 
@@ -181,7 +186,7 @@ class PlacesLoss:
         return self.words.judged(logits, pairs) + self.of_lengths(log_lengths, pairs)
 
     def fused(self, model: Any, pairs: Pairs) -> Float[Tensor, ""]:
-        """The same, on a GPU in a few kernels (see FusedPairLoss)."""
+        """The same loss, on a GPU in a few kernels (see FusedPairLoss)."""
         states, log_lengths = model.read(*self.inputs(pairs))
         if vocabulary_loss_applies(states):
             how = self.words.smoothing, self.words.terms, PADDING
@@ -192,14 +197,14 @@ class PlacesLoss:
 
     @property
     def passes(self) -> int:
-        """With R-Drop, two."""
+        """Passes over the batch: two with R-Drop, otherwise one."""
         return 2 if self.words.terms.q else 1
 
     def inputs(self, pairs: Pairs) -> Any:
         return (pairs.twice() if self.passes == 2 else pairs).inputs
 
     def of_lengths(self, log_p: Float[Tensor, "B differences"] | None, pairs: Pairs) -> Float[Tensor, ""] | float:
-        """−log P of the lengths that targets have, summed. In every pair something is asked for: if nothing is, it is no pair."""
+        """−log P of the targets' lengths, summed. A row with nothing to predict is not a pair, and does not count."""
         if log_p is None:
             return 0.0
         _, _, source, target = pairs.inputs
@@ -210,7 +215,7 @@ class PlacesLoss:
 
 
 def labels_in(labels: Int[Tensor, "*target"], layout: Layout) -> Int[Tensor, " B"]:
-    """How many labels each sequence has."""
+    """The number of labels in each sequence."""
     there = labels != PADDING
     if isinstance(layout, Padded):
         return there.sum(1)
@@ -219,15 +224,18 @@ def labels_in(labels: Int[Tensor, "*target"], layout: Layout) -> Int[Tensor, " B
 
 
 class GraphLoss:
-    """−log P of the targets, over all paths. What a glance shows (Qian et al. 2021) lets a model learn to depend on other words without ever reading all
-    of them."""
+    """−log P of the targets, over all paths.
+
+    The words that a glance shows (Qian et al. 2021) let a model learn to depend on other words without ever reading all
+    of them.
+    """
 
     def __call__(self, model: nn.Module, batch: PlacesBatch) -> Float[Tensor, ""]:
         logits, links = model(*batch.inputs, glance_at(batch))
         return self.judged(words_in(logits, batch.labels), links, batch)
 
     def fused(self, model: Any, batch: PlacesBatch) -> Float[Tensor, ""]:
-        """The same by the states that logits are made of, which are then never held."""
+        """The same from the model's states: its logits are never held in memory."""
         states, links = model.read(*batch.inputs, glance_at(batch))
         return self.judged(words_at(states, model.output_words, batch.labels), links, batch)
 
@@ -250,7 +258,10 @@ def shown(
     links: Float[Tensor, "B L L"] | None,
     table: Float[Tensor, "W D"],
 ) -> Int[Tensor, "B L"]:
-    """What is read in the second look: on the path that spells the target best, a share of the words that the first got wrong."""
+    """What the second look reads: some words of the target, on the path that spells it best.
+
+    The words are drawn at random; their number is a share of those that the first look got wrong.
+    """
     assert links is not None
     words, there = words_at(states, table, batch.labels), batch.labels != PADDING
     path = best_path(words, links, lengths_in(batch).clamp(min=1), last_vertex(batch))
@@ -259,12 +270,12 @@ def shown(
     count = (wrong.sum(1) * share).round()
     draws = torch.rand(path.shape, device=path.device).masked_fill(~there, 2)
     chosen = (draws.argsort(1).argsort(1) < count[:, None]) & there
-    # Places that are not chosen write the mask, where it is: into the first vertex, which says nothing.
+    # Places that are not chosen write the mask where there is one already: into the first vertex, which says nothing.
     return batch.target.scatter(1, path.masked_fill(~chosen, 0), torch.where(chosen, batch.labels, batch.target[:, :1]))
 
 
 def lengths_in(batch: PairBatch) -> Int[Tensor, " B"]:
-    """Words of each target; none of a row that nothing is learnt from."""
+    """The number of words in each target; 0 for a row from which nothing is learnt."""
     return (batch.labels != PADDING).sum(1)
 
 
@@ -273,6 +284,6 @@ def last_vertex(batch: PairBatch) -> Int[Tensor, " B"]:
 
 
 def words_in(logits: Float[Tensor, "B L W"], labels: Int[Tensor, "B T"]) -> Float[Tensor, "B T L"]:
-    """log P that each vertex says each word of the target: that of words_at, of logits that are there."""
+    """log P that each vertex says each word of the target: the same as words_at, from existing logits."""
     log_p = log_probabilities(logits)
     return log_p.gather(2, labels[:, None].expand(-1, logits.shape[1], -1)).mT

@@ -1,9 +1,11 @@
 """Judging a few tokens at a time, on a CPU.
 
-What a loss computes on the way is several times as large as the logits: with R-Drop, 8,192 tokens and 8,000 words some gigabytes, written to memory and
-read again by every operation. Tokens are judged each by itself, so a few of them are judged to the end, gradient included, while all of it is still in the
-cache. Who begins with the states that logits are made of never holds all logits either: those of a share of the tokens are made, judged, replaced by their
-gradient, and read by the two products that the other gradients are made of. (On a GPU nn/vocabulary_loss.py does the same.)
+The intermediate results of a loss are several times as large as the logits: with R-Drop, 8,192 tokens and 8,000 words
+they take some gigabytes, written to memory and read again by every operation. Each token is judged independently, so a
+few of them are judged to the end, gradient included, while everything is still in the cache. A loss that starts from
+the states that logits are computed from never holds all logits either: those of a share of the tokens are computed,
+judged, replaced by their gradient, and read by the two products that yield the other gradients. (On a GPU
+nn/vocabulary_loss.py does the same.)
 
 N tokens · P passes over them · D width · W words of the target vocabulary
 """
@@ -22,16 +24,16 @@ from manyheads.tasks.teachers import Cost, Judge
 __all__ = ["from_states", "in_pieces"]
 
 PIECE = 1 << 20
-"""Logits that are judged at a time: with what is computed of them, as much as a cache holds."""
+"""Logits that are judged at a time: with everything computed from them, as much as a cache holds."""
 
 SHARE = 1 << 23
-"""Logits that are held at a time by who begins with states: enough for a product to be worth its name."""
+"""Logits that are held at a time when starting from states: enough for a product to be efficient."""
 
 
 def in_pieces(
     judge: Judge, logits: Float[Tensor, "passes *rest W"], labels: Int[Tensor, "*target"], cost: Cost
 ) -> Float[Tensor, ""]:
-    """What `judge` says of all of them; of a small batch, and where all of it is one kernel anyway, at once."""
+    """What `judge` returns for all logits: in one call for a small batch, on a GPU, and where code is compiled."""
     if at_once(logits, logits.numel()):
         return judge(logits, labels, cost)
     return JudgePieces.apply(logits, labels.flatten(), judge, cost)  # type: ignore[no-any-return]
@@ -41,7 +43,7 @@ def from_states(
     judge: Judge, states: Float[Tensor, "passes *rest D"], table: Float[Tensor, "W D"], bias: Float[Tensor, " W"] | None,
     labels: Int[Tensor, "*target"], cost: Cost,
 ) -> Float[Tensor, ""]:  # fmt: skip
-    """The same, of states · tableᵀ + bias, in the precision that autocast wants."""
+    """The same for the logits states · tableᵀ + bias, in the precision that autocast wants."""
     if at_once(states, states[..., 0].numel() * len(table)) or not torch.is_grad_enabled():
         return in_pieces(judge, F.linear(states, table, bias), labels, cost)
     return JudgeShares.apply(states.to(half_of(states)), table, bias, labels.flatten(), judge, cost)  # type: ignore[no-any-return]
@@ -52,7 +54,10 @@ def at_once(x: Tensor, logits: int) -> bool:
 
 
 class JudgePieces(torch.autograd.Function):
-    """The gradient is computed together with the loss, and kept until it is asked for; once, because it is then scaled where it lies."""
+    """Judges logits. The gradient is computed together with the loss, and kept for the backward pass.
+
+    There can be only one, because it scales the gradient in place.
+    """
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, labels: Tensor, judge: Judge, cost: Cost) -> Tensor:
@@ -71,7 +76,7 @@ class JudgePieces(torch.autograd.Function):
 
 
 class JudgeShares(torch.autograd.Function):
-    """Likewise, of states: what is kept is as large as they are, and as the table."""
+    """The same, from states: the gradients that are kept are as large as the states and the table."""
 
     @staticmethod
     def forward(
@@ -87,7 +92,7 @@ class JudgeShares(torch.autograd.Function):
             for some in slices(labels, SHARE // (len(passes) * len(table))):
                 logits = F.linear(passes[:, some], words, biases)
                 losses.append(judged(logits, labels[some], judge, cost.of(some), logits))
-                sums.add(some, logits, words, passes[:, some])  # gradients stand where logits were
+                sums.add(some, logits, words, passes[:, some])  # gradients have replaced the logits
         ctx.save_for_backward(*sums.all_of_them())
         ctx.shape = states.shape
         return sum_of(losses)
@@ -101,7 +106,7 @@ class JudgeShares(torch.autograd.Function):
 
 
 class Gradients:
-    """By the states; and by those of the table and the bias that learn, added up over shares in their precision."""
+    """Gradients by the states, and by the table and the bias if they learn; these are summed in their own precision."""
 
     def __init__(self, passes: Float[Tensor, "P N D"], table: Float[Tensor, "W D"] | None, bias: Tensor | None) -> None:
         self.states = torch.empty_like(passes)
@@ -129,7 +134,7 @@ def judged(
     passes: Float[Tensor, "P N W"], labels: Int[Tensor, " N"], judge: Judge, cost: Cost,
     gradient: Float[Tensor, "P N W"] | None,
 ) -> Float[Tensor, ""]:  # fmt: skip
-    """The loss of all of them; its gradient is written where there is room for it, which may be where the logits are."""
+    """The loss of all tokens. Its gradient is written to `gradient`, if given, which may be where the logits are."""
     losses = []
     for some in slices(labels, PIECE // (len(passes) * passes.shape[-1])):
         with torch.set_grad_enabled(gradient is not None):
@@ -146,7 +151,7 @@ def by_pass(x: Tensor, labels: Tensor) -> Float[Tensor, "P N last"]:
 
 
 def slices(labels: Int[Tensor, " N"], few: int) -> Iterator[slice]:
-    """So many tokens at a time, or one."""
+    """Slices of `few` tokens, but at least of one."""
     few = max(1, few)
     return (slice(start, start + few) for start in range(0, len(labels), few))
 
@@ -156,5 +161,5 @@ def sum_of(losses: list[Tensor]) -> Float[Tensor, ""]:
 
 
 def check_first() -> None:
-    if torch.is_grad_enabled():  # create_graph: what follows would be taken for a constant
-        raise RuntimeError("a loss that was judged in pieces has no second derivative")
+    if torch.is_grad_enabled():  # create_graph: the gradient would be taken for a constant
+        raise RuntimeError("a loss computed in pieces has no second derivative")

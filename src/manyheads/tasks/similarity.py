@@ -1,9 +1,9 @@
-"""What an encoder learns from pairs of texts that mean the same: each should find its partner among those of all others in the batch.
+"""The loss of an encoder on pairs of texts that mean the same: each should find its partner among all in the batch.
 
-    loss = ½ · Σ over pairs [CE(20 · cosines of the text to all partners) + CE(20 · cosines of the partner to all texts)]
+    loss = ½ · Σ over pairs [CE(20 · cosines of text to all partners) + CE(20 · cosines of partner to all texts)]
 
-(Henderson et al. 2017; the scale is that of Sentence-BERT's models.) The more pairs in a batch the more there is to tell apart, and a part of
-it is another question than the whole: such a batch is never split.
+(Henderson et al. 2017; the scale is that of Sentence-BERT's models.) The more pairs a batch has, the more there is to
+distinguish, and a part of it poses another question than the whole: such a batch is never split.
 
 N pairs · D width
 """
@@ -31,8 +31,8 @@ SCALE = 20.0
 def in_batch_loss(
     texts: Float[Tensor, "N D"], partners: Float[Tensor, "N D"], same: Bool[Tensor, "N N"]
 ) -> Float[Tensor, ""]:
-    """Summed over pairs. `same`: texts and partners of other pairs that mean the same, and are no answer that is wrong."""
-    with torch.autocast(texts.device.type, enabled=False):  # 20 times a cosine is not for 16 bits
+    """The loss, summed over pairs. `same`: texts and partners of other pairs that mean the same: not wrong answers."""
+    with torch.autocast(texts.device.type, enabled=False):  # 16 bits are not enough for 20 times a cosine
         cosines = F.normalize(texts.float(), dim=-1) @ F.normalize(partners.float(), dim=-1).T
         logits = (SCALE * cosines).masked_fill(same, -torch.inf)
         truth = torch.arange(len(texts), device=texts.device)
@@ -41,8 +41,10 @@ def in_batch_loss(
 
 
 def same_texts(texts: Sequence[object], partners: Sequence[object]) -> Bool[Tensor, "N N"]:
-    """True at (n, m) where text n and partner m are not known to differ though they are of two pairs: the pairs share a text or a partner, or
-    they are equal."""
+    """True at (n, m) if text n and partner m, of different pairs, are not known to differ.
+
+    That is so if the two pairs share a text or a partner, or if text and partner are equal.
+    """
     numbers: dict[object, int] = {}
     a, b = (np.array([numbers.setdefault(one, len(numbers)) for one in side]) for side in (texts, partners))
     same = (a[:, None] == a) | (b[:, None] == b) | (a[:, None] == b)
@@ -52,17 +54,18 @@ def same_texts(texts: Sequence[object], partners: Sequence[object]) -> Bool[Tens
 
 @dataclass(frozen=True, eq=False)
 class SimilarityBatch:
-    """
-    parts    texts and partners, some of about one length at a time: little is padded
-    places   where each stands among all of these: N texts, then N partners
+    """Pairs of texts that mean the same.
+
+    parts    texts and partners, grouped by length so that little is padded
+    places   where each is among all rows of the parts: N texts, then N partners
     same     as `in_batch_loss` takes it
-    count    pairs
+    count    number of pairs
     tokens   of both sides
-    pairs    which ones of the training set these are
+    pairs    indices of the pairs in the training set
     """
 
     least: ClassVar[str] = "batch"
-    smaller: ClassVar[str] = "train.tokens has fewer pairs in a batch"
+    smaller: ClassVar[str] = "train.tokens puts fewer pairs in a batch"
 
     parts: Sequence[EncoderRows]
     places: Int[Tensor, " twice"]
@@ -80,7 +83,7 @@ class SimilarityBatch:
         return replace(self, parts=parts, places=self.places.pin_memory(), same=self.same.pin_memory())
 
     def split(self, parts: int) -> list["SimilarityBatch"]:
-        """Never."""
+        """The batch itself: it is never split."""
         return [self]
 
     def halves(self) -> list["SimilarityBatch"]:
@@ -88,7 +91,7 @@ class SimilarityBatch:
 
 
 def pair_up(texts: list[list[int]], partners: list[list[int]], tokens: int) -> SimilarityBatch:
-    """A batch of rows. `tokens`: of a part, padding included."""
+    """A batch of rows. `tokens`: the most in a part, padding included."""
     rows = texts + partners
     lengths = np.array([len(row) for row in rows])
     order = np.argsort(lengths, kind="stable")

@@ -1,4 +1,4 @@
-"""What the training loop asks of a task. It knows nothing else about it."""
+"""What the training loop needs from a task. It knows nothing else about one."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -25,42 +25,42 @@ class Batch(Protocol):
 
     @property
     def count(self) -> int:
-        """What the summed loss is divided by: tokens, images."""
+        """What the summed loss is divided by: tokens, texts or pairs."""
         ...
 
     @property
     def tokens(self) -> int:
-        """What speed is told in."""
+        """Tokens that count towards the speed."""
         ...
 
     def to(self, device: torch.device) -> Self: ...
 
     def pinned(self) -> Self:
-        """In memory that a GPU copies from by itself, so that nobody waits for the copy."""
+        """The batch in pinned memory, from which a GPU copies without anyone waiting."""
         ...
 
     def split(self, parts: int) -> Sequence["Part"]:
-        """Parts that are computed one after the other and together give the same gradient."""
+        """Parts to compute one after the other, which together give the same gradient."""
         ...
 
 
 class Part(Protocol):
-    """What is computed at once."""
+    """What is computed in one pass."""
 
     least: ClassVar[str]
-    """What it is when it cannot be any smaller."""
+    """What a part is called when it cannot be any smaller."""
 
     smaller: ClassVar[str]
-    """What to set lower, and why, so that even that is smaller."""
+    """Which key to lower, and why, so that even the smallest part gets smaller."""
 
     def halves(self) -> Sequence[Self]:
-        """Two smaller parts that together give the same gradient; itself alone, if it cannot be any smaller."""
+        """Two smaller parts that together give the same gradient; only itself, if it cannot be any smaller."""
         ...
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One example of the development set, for people."""
+    """One example of the development set, for display."""
 
     source: str
     target: str
@@ -81,10 +81,10 @@ class Validation:
 
 
 def changed_data(got: str) -> InputError:
-    """A resumed run is the same run: on the same data."""
+    """The error for a resumed run whose data is not the same."""
     return InputError(
-        f"a run goes on with the data it began with, got {got}",
-        hint="another --out starts a run of its own; --data-changed goes on with what is there now",
+        f"a run resumes with the data it started with, got {got}",
+        hint="another --out starts a new run; --data-changed continues with the data as it is now",
     )
 
 
@@ -94,13 +94,13 @@ class Task(Protocol):
     batches_per_epoch: int
 
     fingerprint: Mapping[str, str]
-    """Of the data that is trained on ("train") and judged by ("dev"): other data has another."""
+    """Hashes of the data to train on ("train") and to validate on ("dev")."""
 
     teachers: Sequence[nn.Module]
-    """Models that it also learns from, if there are any."""
+    """Models that the student also learns from, if there are any."""
 
     held_out: Mapping[str, Any]
-    """Data to be judged by: "dev", and "old" for that of a model that is trained further."""
+    """Data to score models on: "dev" and, in fine-tuning, "old", the development set of the base."""
 
     @classmethod
     def prepare(
@@ -112,67 +112,67 @@ class Task(Protocol):
         say: Say,
         changed: bool = False,
     ) -> Self:
-        """Make the data ready in `folder`. `files` are those of the run, if there is one already: its tokenizer.
+        """Make the data ready in `folder`. `files`: those of the run, if there is one already, such as its tokenizer.
 
-        If the data is not what it was when the run began, that is refused, unless it may have `changed`.
+        Data that is not what it was when the run started is refused, unless it may have `changed`.
         """
         ...
 
     @classmethod
     def check(cls, recipe: Recipe, folder: Path, data: Mapping[str, Any]) -> None:
-        """Refuse data that is not what `folder` was made from, if that is known."""
+        """Refuse data other than that from which `folder` was made, if that is known."""
         ...
 
     @classmethod
     def check_team(cls, team: Team) -> None:
-        """Refuse more processes than can share in the work."""
+        """Refuse more processes than can share the work."""
         ...
 
     def files(self) -> dict[str, bytes]:
-        """What a model needs beside its weights."""
+        """The files that a model needs besides its weights."""
         ...
 
     def build(self) -> nn.Module: ...
 
     @property
     def packs_well(self) -> bool:
-        """Are packs computed faster than padded batches, on a GPU?"""
+        """True if a GPU computes packs faster than padded batches."""
         ...
 
     @property
     def has_few_shapes(self) -> bool:
-        """Are there so few shapes of padded batches, rounded up a little, that a GPU may record its work for each?"""
+        """True if padded batches, rounded up a little, have so few shapes that a GPU can record its work for each."""
         ...
 
     def arrange(self, packs: int) -> Any:
-        """Decide how batches are made, before any is: of so many packs, or, if that is 0, padded."""
+        """Decide how batches are made, before any is: from this number of packs each, or, if it is 0, padded."""
         ...
 
     def packs(self, step: int) -> Batch:
-        """The batch of a step, packed into shapes that are the same in every step."""
+        """The batch of a step, packed into shapes that are the same for every step."""
         ...
 
     def batch(self, step: int, team: Team) -> Batch:
-        """A process' share of the batch of a step: a function of the seed and the step, nothing else.
+        """This process' share of the batch of a step, as a function of the seed and the step alone.
 
         Its `count` is that of the whole batch.
         """
         ...
 
     def rounded(self, step: int) -> Batch:
-        """The batch of a step, padded to one of few shapes."""
+        """The batch of a step, padded to one of a few shapes."""
         ...
 
     def lines(self, batch: Any) -> dict[str, list[int]]:
-        """Where what is in a batch stood: files and the numbers of their lines."""
+        """Where the contents of a batch come from: files, and the numbers of their lines."""
         ...
 
     def hastened(self) -> AbstractContextManager[None]:
-        """While this lasts, batches are made on as many cores as are of use: a GPU may want them faster than one can."""
+        """While this lasts, batches are made on as many cores as help: a GPU may need them faster than one core can."""
         ...
 
     def learn_from(self, teachers: Sequence[nn.Module], fingerprint: str) -> None:
-        """From now on also from what these models say, on the device that batches are on."""
+        """From now on, also learn from the predictions of these models, which are on the device of the batches."""
         ...
 
     def loss(self, model: nn.Module, batch: Any) -> Float[Tensor, ""]:
@@ -180,23 +180,27 @@ class Task(Protocol):
         ...
 
     def fused_loss(self) -> Callable[[nn.Module, Any], Float[Tensor, ""]]:
-        """The same, as fast as can be, for one model that is not wrapped. Values may differ by their rounding."""
+        """The same loss, as fast as possible, for a single model that is not wrapped. Values may differ by rounding."""
         ...
 
     def validate(self, model: nn.Module, *, final: bool = False, on: str = "dev", team: Team = ALONE) -> Validation:
-        """Score a model on held-out data; in full, as it will be used, if it is the final one. The work is shared among the
-        processes of a team, and all get the same result."""
+        """Score a model on held-out data; if it is the final one, in full, as it will be used.
+
+        The processes of a team share the work, and all get the same result.
+        """
         ...
 
     def example(self) -> Pair | None:
-        """One held-out pair, always the same, to see what a model's heads do with it while it learns. None where there is none to
-        be seen."""
+        """One held-out pair, always the same, to observe what a model's heads do with it during training.
+
+        None if there is none to observe.
+        """
         ...
 
     def settle(self, model: nn.Module) -> Recipe:
-        """The recipe that is stored with the finished model: what only it can tell is filled in."""
+        """The recipe that is stored with the finished model, including what only that model can tell."""
         ...
 
     def close(self) -> None:
-        """The run is finished: remove what can be made again."""
+        """Remove what can be made again, now that the run is finished."""
         ...

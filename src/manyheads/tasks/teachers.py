@@ -1,9 +1,10 @@
-"""Teachers: models that know the task already. Beside the true token, a student learns what they would have said in its place:
+"""Teachers: models that know the task already. Besides the true token, a student learns what they would predict:
 
     CE(p) becomes (1 − h) · CE(p) + h · (−Σ r · log p)        r the mean of the teachers' predictions, h their share
 
-A true token says one thing; r also says what else would have been right, which is most of what an ensemble knows and its members do not
-(Hinton et al. 2015; token by token of translations, Kim & Rush 2016). A student of several teachers is one model, as fast as one.
+A true token says one thing; r also says what else would have been right, which is most of what an ensemble knows and
+its members do not (Hinton et al. 2015; token by token in translations, Kim & Rush 2016). A student of several teachers
+is one model, as fast as one.
 
 W words of the target vocabulary
 """
@@ -25,12 +26,12 @@ __all__ = ["ALONE", "Alone", "Cost", "Judge", "States", "Teachers"]
 
 
 class Cost(Protocol):
-    """What it costs to have predicted something, summed over tokens that are no padding."""
+    """The cost of predictions, summed over tokens that are not padding."""
 
     def __call__(self, log_p: Float[Tensor, "*target W"], labels: Int[Tensor, "*target"]) -> Float[Tensor, ""]: ...
 
     def of(self, some: slice) -> "Cost":
-        """Of some of the tokens, as they follow one another."""
+        """The cost for a slice of the tokens, in their order."""
         ...
 
 
@@ -40,7 +41,7 @@ Judge = Callable[[Tensor, Tensor, Cost], Tensor]
 
 @dataclass(frozen=True)
 class Smoothed:
-    """Against the label; a share is spread over all words."""
+    """Cross-entropy with the label, with `smoothing` of the probability spread over all words."""
 
     smoothing: float
 
@@ -53,7 +54,7 @@ class Smoothed:
 
 @dataclass(frozen=True, eq=False)
 class Aimed:
-    """−Σ aim · log p: against what each token should be, word by word."""
+    """−Σ aim · log p: cross-entropy with a distribution over all words for each token."""
 
     aim: Float[Tensor, "*target W"]
 
@@ -67,7 +68,7 @@ class Aimed:
 
 @dataclass(frozen=True)
 class States:
-    """How to get at the states of a model that its logits are made of.
+    """How to get the states from which a model computes its logits.
 
     read     (model, *inputs) → states
     biased   the model has a bias for every word
@@ -81,7 +82,7 @@ class States:
 
 
 class Alone:
-    """Who learns from data alone."""
+    """In place of teachers, for a student that learns from data alone."""
 
     def cost(self, pairs: Pairs, smoothing: float) -> Cost:
         return Smoothed(smoothing)
@@ -95,18 +96,21 @@ ALONE = Alone()
 
 @dataclass(frozen=True, eq=False)
 class Teachers:
-    """Models, all with the student's vocabulary, and the share of what is learnt that comes from them. Each is asked in the precision that it has."""
+    """Models, all with the student's vocabulary, and the share of what is learnt that comes from them.
+
+    Each runs in its own precision.
+    """
 
     models: Sequence[nn.Module]
     share: float
 
     @torch.no_grad()
     def cost(self, pairs: Pairs, smoothing: float) -> Cost:
-        """Of tokens of these pairs."""
+        """The cost for the tokens of these pairs."""
         return Aimed(self.aim(pairs, smoothing))
 
     def aim(self, pairs: Pairs, smoothing: float) -> Float[Tensor, "*target W"]:
-        """What each token should be: the smoothed label, but for the teachers' share."""
+        """The distribution to learn for each token: the smoothed label, except for the teachers' share."""
         first, *others = self.models
         with as_they_are(pairs):
             said = wide(first(*pairs.inputs)).softmax(-1)
@@ -119,7 +123,7 @@ class Teachers:
 
     @torch.no_grad()
     def hints(self, pairs: Pairs, states: States) -> Hints:
-        """The teachers' part of it, for kernels that begin with states."""
+        """The teachers' part of it, for kernels that start from states."""
         models: Sequence[Any] = self.models
         with as_they_are(pairs):
             said = [states.read(model, *pairs.inputs) for model in models]
@@ -128,5 +132,5 @@ class Teachers:
 
 
 def as_they_are(pairs: Pairs) -> torch.autocast:
-    """While this lasts, nothing is cast."""
+    """While this lasts, autocast is off."""
     return torch.autocast(pairs.labels.device.type, enabled=False)

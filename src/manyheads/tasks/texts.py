@@ -1,4 +1,4 @@
-"""A batch of texts, padded or packed: what a language model reads, and what it should say next.
+"""A batch of texts, padded or packed: what a language model reads, and what it should predict next.
 
 ids: begin and text · labels: text and end
 
@@ -24,10 +24,10 @@ __all__ = ["PackedTexts", "TextBatch", "count_tokens", "pack_texts", "pad_texts"
 
 @dataclass(frozen=True, eq=False)
 class TextBatch(Tensors):
-    """One text a row.
+    """A padded batch: one text per row.
 
-    count   tokens, the end included, of the whole batch, also in a part of it
-    pairs   which texts of the training set these are; also of the whole batch
+    count   tokens of the whole batch, ends included, even in a part of it
+    pairs   indices in the training set of the texts of the whole batch
     """
 
     ids: Int[Tensor, "B T"]
@@ -51,10 +51,10 @@ class TextBatch(Tensors):
 
 @dataclass(frozen=True, eq=False)
 class PackedTexts(Tensors):
-    """One text after the other, as many as there are; then, in the places left, texts of padding.
+    """A pack: one text after the other, then, in the places left, texts of padding.
 
-    offsets   where each starts, and at last the number of tokens
-    longest   no text is longer
+    offsets   where each text starts, and finally the number of tokens
+    longest   no text is longer than this
     """
 
     ids: Int[Tensor, " T"]
@@ -67,7 +67,7 @@ class PackedTexts(Tensors):
         return self.ids, Packed.from_offsets(self.offsets, len(self.ids), self.longest)
 
     def halves(self) -> list["PackedTexts"]:
-        """Without the padding behind them. (The end stands once in every text.)"""
+        """The two halves, without the padding at the end. (Each text has one END: that is how texts are counted.)"""
         texts = int((self.labels == END).sum())
         return [self.some(0, texts // 2), self.some(texts // 2, texts)] if texts > 1 else [self]
 
@@ -94,7 +94,7 @@ def pad_texts(texts: Rows) -> TextBatch:
 
 
 def pack_texts(texts: Rows, room: Room, longest: int) -> PackedTexts:
-    padding = -(-room.source // longest)  # texts of it, at most
+    padding = -(-room.source // longest)  # at most this many texts of padding
     labels, offsets = texts.packed(room.source, room.pairs, padding, longest, after=END)
     ids = np.roll(labels, 1)
     ids[offsets[: len(texts.lengths)]] = BEGIN

@@ -1,6 +1,6 @@
-"""Translation, and whatever else turns one line into another: a letter string into phones, a log line into fields.
+"""Translation, and anything else that turns one line into another: a letter string into phones, a log line into fields.
 
-An encoder-decoder learns from pairs by teacher forcing: it reads the true previous tokens and is asked for the next one.
+An encoder-decoder learns from pairs by teacher forcing: it reads the true previous tokens and predicts the next one.
 
 B pairs · S source tokens · T target tokens
 """
@@ -41,14 +41,14 @@ __all__ = ["Task"]
 SAMPLES = 5
 VALIDATION_BATCH = 256
 FEW, SOME, MANY = 9, 18, 64
-"""Pieces of a side of the example: about as many as can be seen at once, between the first two; never more than the last."""
+"""Pieces on each side of the example: ideally between the first two, about what can be viewed at once; at most MANY."""
 TRIED = 1_000
 BY_CHANCE = 15
-"""chrF that a model may reach that writes the same frequent words, whatever it reads."""
+"""The chrF that a model may reach by writing the same frequent words, whatever it reads."""
 
 
 class Task(LineTask):
-    """Pairs to learn from, pairs to be judged by."""
+    """Learns from pairs, and is scored on others."""
 
     def __init__(self, recipe: Recipe, *data: Any) -> None:
         super().__init__(recipe, *data)
@@ -97,7 +97,7 @@ class Task(LineTask):
         return self.summed_loss.fused()
 
     def example(self) -> PairIds | None:
-        """The first pair with a moderate number of pieces on both sides, and as few of its words in several pieces as there are."""
+        """The first pair with a moderate number of pieces on both sides, and with as few split words as possible."""
         pairs, sides = self.held_out["dev"][:TRIED], (self.vocabulary.source, self.vocabulary.target)
         cut = [tokenizer.encode([pair[side] for pair in pairs]) for side, tokenizer in enumerate(sides)]
         found = min(
@@ -110,14 +110,14 @@ class Task(LineTask):
         return PairIds((*found[0], END), (BEGIN, *found[1], END))
 
     def settle(self, model: nn.Module) -> Recipe:
-        """With the attention that aligns best, unless the recipe names one."""
+        """The recipe with the attention that aligns best, unless it names one."""
         if self.recipe.decode.alignment:
             return self.recipe
         found = str(find_reading(self.translator(model), self.data.dev))
         return replace(self.recipe, decode=replace(self.recipe.decode, alignment=found))
 
     def validate(self, model: nn.Module, *, final: bool = False, on: str = "dev", team: Team = ALONE) -> Validation:
-        """Loss on all pairs, scores on as many translations as the recipe says: greedy, or as the recipe decodes if final."""
+        """Loss on all pairs, scores on as many translations as the recipe says: greedy, or, if final, as it decodes."""
         try:
             return self.judge(model, final=final, on=on, team=team)
         finally:
@@ -156,13 +156,18 @@ def spread_pairs(pairs: list[Pair], most: int) -> list[Pair]:
 
 
 def chosen_by(scores: Scores) -> float:
-    """chrF tells beginners apart where BLEU is still 0, and phones do where no word is right yet."""
+    """The score that the best model is chosen by.
+
+    chrF ranks beginners while BLEU is still 0, as errors of phones do while no word is right yet.
+    """
     return -(scores.extra["wer"] + scores.extra["per"]) if scores.extra else scores.chrf
 
 
 def while_learning(scores: Scores, loss: float) -> float:
-    """The same, of models that may know nothing yet: some letters are right by chance, and which model has more of them says less than its loss. Any that
-    is beyond that is better."""
+    """The same for models that may know nothing yet.
+
+    Some letters are right by chance; up to that level, the loss says more than chrF. Any model above it is better.
+    """
     chosen = chosen_by(scores)
     return chosen if scores.extra or chosen >= BY_CHANCE else BY_CHANCE * math.exp(-loss)
 
@@ -172,10 +177,10 @@ def reported(scores: Scores) -> dict[str, float]:
 
 
 def beyond(ids: Sequence[int]) -> int:
-    """How many pieces more, or fewer, than a moderate number."""
+    """By how many pieces a side is above or below a moderate number."""
     return max(FEW - len(ids), len(ids) - SOME, 0)
 
 
 def splits(tokenizer: Tokenizer, ids: Sequence[int]) -> int:
-    """Pieces beyond one for each word."""
+    """The number of pieces beyond one per word."""
     return len(ids) - len(set(number_words(tokenizer, ids)))

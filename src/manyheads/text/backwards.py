@@ -1,7 +1,8 @@
-"""The same pieces, from the last to the first: for a model that writes a text from its end.
+"""The same pieces in reverse order, for a model that writes a text from its end.
 
-What it is sure of it says first, and what it says first leads all else: one that begins at the end makes other mistakes than one that begins at the
-beginning, so that two such models are better judges of each other than two of a kind (`decoding/second_opinion.py`).
+A model writes first what it is sure of, and what comes first steers all the rest. A model that starts at the end makes
+other mistakes than one that starts at the beginning, so two such models judge each other better than two of the same
+kind (`decoding/second_opinion.py`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +17,10 @@ __all__ = ["Backwards"]
 
 
 class Backwards:
-    """A tokenizer whose ids stand in the order of writing. Text is read and shown as ever; words are counted from the text's beginning."""
+    """A tokenizer whose ids are in the order of writing.
+
+    Text goes in and comes out as usual; words are counted from the beginning of the text.
+    """
 
     def __init__(self, forwards: Tokenizer) -> None:
         self.forwards, self.kind, self.size = forwards, forwards.kind, forwards.size

@@ -1,8 +1,8 @@
-"""Batches of a token budget, of sentences of about one length, as a function of (seed, epoch, step) alone.
+"""Batches within a token budget, of sentences of similar length, as a function of (seed, epoch, step) alone.
 
-Sentences are sorted by length, ties in an order drawn for the epoch; cut into batches; and the batches are drawn in
-random order. The cuts follow from the lengths, so every epoch has as many batches, and step n is batch n mod that many:
-nothing but the step must be remembered to go on where a run stopped.
+Sentences are sorted by length, ties in an order drawn for the epoch, and cut into batches, which come in random order.
+The cuts follow from the lengths, so every epoch has the same number of batches, and step n is batch n modulo that
+number: the step is all that must be remembered to resume a run.
 """
 
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ __all__ = ["BatchPlan"]
 class BatchPlan:
     """Which pairs are in which batch.
 
-    sources, targets   tokens of each pair, the special ones included
-    tokens             of either side of a batch, padding included, at most (a longer sentence is a batch of its own)
-    corpora            how many of the pairs, one corpus after the other, have which weight; by default all have weight 1
+    sources, targets   tokens of each pair, special ones included
+    tokens             most tokens on either side of a batch, padding included (a longer sentence is a batch of its own)
+    corpora            (pairs, weight) of each corpus, one corpus after the other; by default all pairs have weight 1
     """
 
     def __init__(
@@ -31,10 +31,10 @@ class BatchPlan:
         self.drawn: tuple[int, Numbers, Numbers] | None = None
 
     def rows(self, step: int) -> Numbers:
-        """The pairs of a step, counted from 0."""
+        """The pairs of a step; steps count from 0."""
         epoch, place = divmod(step, self.batches)
         if self.drawn is None or self.drawn[0] != epoch:
-            self.drawn = None  # the last epoch makes room for this one
+            self.drawn = None  # free the last epoch first, to make room for this one
             order = self.turns.of(epoch)[0].astype(np.int32)
             self.drawn = (epoch, order, generator(self.seed, epoch, "batches").permutation(self.batches))
         _, order, turn = self.drawn

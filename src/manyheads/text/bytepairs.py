@@ -1,4 +1,4 @@
-"""Byte-level BPE: pieces of words, learnt by joining again and again the two neighbours that are most often met."""
+"""Byte-level BPE: pieces of words, learnt by repeatedly joining the most frequent pair of neighbours."""
 
 import json
 import re
@@ -17,11 +17,11 @@ __all__ = ["BytePairs"]
 
 MOST_KNOWN = 200_000
 LONGEST_KNOWN = 100
-"""Words that are remembered, some 30 MB of them, and their characters at most: a line without spaces hardly comes again."""
+"""Words that are remembered (some 30 MB), and the most characters of each: a line without spaces rarely recurs."""
 
 
 def letters_for_bytes() -> dict[str, int]:
-    """The letter that stands for each byte in byte-level BPE: itself where it can be printed, else one from U+0100 on."""
+    """The letter that stands for each byte in byte-level BPE: itself if printable, otherwise one from U+0100 on."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [b for b in range(256) if b not in printable]
     return {chr(b): b for b in printable} | {chr(0x100 + n): b for n, b in enumerate(others)}
@@ -34,10 +34,11 @@ ALPHABET = sorted(letter for letter, b in BYTE_OF.items() if b != NEWLINE)
 
 
 class BytePairs:
-    """Byte-level BPE. A space is put before every text, so that a word is the same piece at the start and in the middle.
+    """Byte-level BPE with a space before every text, so that a word has the same pieces at the start and in the middle.
 
-    No piece reaches over a single space: what stands between two of them is cut once and remembered. That is several times
-    as fast as cutting every text anew. (Runs of spaces are pieces of their own: a text that has them is cut as a whole.)
+    No piece reaches across a single space, so whatever stands between two spaces is cut once and remembered. That is
+    several times as fast as cutting every text anew. (Runs of spaces are pieces of their own, so a text that has them
+    is cut as a whole.)
     """
 
     kind: ClassVar[str] = "bpe"
@@ -47,7 +48,7 @@ class BytePairs:
         ids = {letter: i for i, letter in enumerate(ALPHABET)}
         for left, right in self.merges:
             if left not in ids or right not in ids:
-                raise InputError(f"a merge must join two pieces that are there, got {left!r} and {right!r}")
+                raise InputError(f"a merge must join two existing pieces, got {left!r} and {right!r}")
             ids.setdefault(left + right, len(ids))
         self.spellings = [b"", b"", b"", *map(self.spelling, ids)]
         self.size = len(self.spellings)
@@ -103,8 +104,8 @@ class BytePairs:
         smallest = FIRST + len(ALPHABET)
         if size < smallest:
             raise OptionError(
-                f"a vocabulary of byte pairs holds at least {smallest} pieces, got data.vocabulary = {size}",
-                hint="'characters' and 'symbols' are tokenizers that need no more than the data has",
+                f"a vocabulary of byte pairs must have at least {smallest} pieces, got data.vocabulary = {size}",
+                hint=f"data.vocabulary={smallest} or more",
             )
         engine = tokenizers.Tokenizer(models.BPE())
         engine.pre_tokenizer = byte_level()
@@ -116,7 +117,7 @@ class BytePairs:
 
 
 def stretches(text: str) -> list[str]:
-    """As it is, unless it has words without end: to learn from one takes the square of its length, so it is cut."""
+    """The text itself, or parts of it if it has endless words: learning takes time quadratic in a word's length."""
     return UNBROKEN.sub("\\g<0>\n", text).split("\n") if len(text) > LONGEST_WORD else [text]
 
 

@@ -1,4 +1,4 @@
-"""Pairs from a TSV file, and pairs from two files in step."""
+"""Pairs from a TSV file, and pairs from two files read in step."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -29,16 +29,19 @@ def wrong_columns(path: str, number: int, columns: Sequence[str]) -> InputError:
     count = len(columns)
     return InputError(
         f"a line of a TSV file must be source TAB target, got {path}, line {number}: {how_many(count, 'column')}",
-        hint=f"the first two columns alone: cut -f 1,2 {path} > two-columns.tsv"
+        hint=f"to keep only the first two columns: cut -f 1,2 {path} > two-columns.tsv"
         if count > 1
-        else "columns are separated by tabs; a program that has made a table with commas can save it with tabs, too"
+        else "columns must be separated by tabs: save the table again, with tabs instead of commas"
         if path.lower().removesuffix(".gz").removesuffix(".zst").endswith(".csv")
-        else "two files, one for each side, are given as: source-file target-file",
+        else "give two files, one for each side, as: source-file target-file",
     )
 
 
 def read_two(paths: Sequence[str], reading: ReadOptions) -> Iterator[Row]:
-    """Both files in step. Two of unequal length are read to their ends: the message gives both counts."""
+    """Read both files in step.
+
+    Files of unequal length are read to their ends, so that the message gives both counts.
+    """
     counts = [0, 0]
     both = zip_longest(read_lines(paths[0]), read_lines(paths[1]), fillvalue=END_OF_FILE)
     for number, lines in enumerate(both, 1):
@@ -66,11 +69,11 @@ def row_of_two(paths: Sequence[str], number: int, lines: Sequence[bytes | None],
 
 def unequal(paths: Sequence[str], counts: Sequence[int]) -> InputError:
     return InputError(
-        f"source and target must have as many lines, got {counts[0]:,} in {paths[0]} and {counts[1]:,} in {paths[1]}",
-        hint="a line that is missing in one file shifts all that follow: find it before you cut the longer file",
+        f"source and target must have the same number of lines, got {counts[0]:,} in {paths[0]} and {counts[1]:,} in {paths[1]}",
+        hint="a line missing in one file shifts all lines after it: find it before you cut the longer file",
     )
 
 
 def without_tabs(text: str) -> str:
-    """A tab within a text would be a column of its own."""
+    """The text with spaces for tabs and newlines: a tab would start another column."""
     return text.replace("\t", " ").replace("\n", " ")

@@ -1,7 +1,7 @@
 """A parallel corpus: pairs of lines from one file, or from a source file and a target file; several make a mixture.
 
-What makes a file unusable is refused, every fault of it at once. What is wrong with single lines is counted,
-the line is left out (or, for odd characters, kept), and work goes on.
+An unusable file is refused, with all its faults at once. Faults of single lines are counted: the line is left out (or,
+if it only has odd characters, kept) and reading continues.
 """
 
 import os
@@ -34,7 +34,7 @@ READERS: dict[str, Callable[[str, ReadOptions], Iterator[Row]]] = {
     ".tmx": read_tmx,
     ".po": read_po,
 }
-"""By how the name of a file ends that holds both sides. (Any other file that stands alone is TSV.)"""
+"""Readers of files with both sides, by file extension. (Any other file that stands alone is TSV.)"""
 
 LABELLED = {".tsv": read_labelled_tsv, ".jsonl": read_labelled_jsonl}
 
@@ -42,9 +42,9 @@ PACKED = (".gz", ".zst")
 WEIGHTED = re.compile(r"(.+):(\d+(?:\.\d+)?)")
 HEAVIEST = 1_000
 LOOKED_AT = 20
-"""Lines by which a file is told to be one of pairs."""
+"""Lines that are looked at to see whether a file holds pairs."""
 MIXTURES = ("--train", "data check")
-"""Who takes weights: the second, because what is trained on should be looked at with the same words."""
+"""Options that take weights. `data check` is one so that training data can be checked with the same arguments."""
 
 
 AS_IT_IS, TEXTS = ReadOptions(), ReadOptions(texts=True)
@@ -54,7 +54,7 @@ AS_IT_IS, TEXTS = ReadOptions(), ReadOptions(texts=True)
 class Corpus:
     """A file of pairs, or a source file and a target file.
 
-    weight    how often each of its pairs is met in an epoch: 2 is twice, 0.5 every other epoch
+    weight    how often each of its pairs is used in an epoch: 2 is twice, 0.5 every other epoch
     reading   how the files are read
     """
 
@@ -67,7 +67,10 @@ class Corpus:
 
 
 def check_paths(paths: Paths, option: str, reading: ReadOptions = AS_IT_IS) -> tuple[Corpus, ...]:
-    """What files a user names: files of pairs, and source files each followed by its target file; `file:2` has weight 2."""
+    """The corpora that a user names.
+
+    Names are files of pairs, and source files each followed by its target file; `file:2` has weight 2.
+    """
     names = [str(paths)] if isinstance(paths, (str, os.PathLike)) else list(map(str, paths))
     if not names:
         raise OptionError(f"{option} takes at least one file, got none", hint=f"{option} pairs.tsv")
@@ -90,7 +93,7 @@ def text_corpus(given: str, option: str, reading: ReadOptions) -> Corpus:
     name, weight = split_weight(given, option)
     if holds_pairs(name):
         raise OptionError(
-            f"{option} takes files with a text a line, got {name}, by its name a file of pairs",
+            f"{option} takes files with one text per line, got {name}, a file of pairs by its name",
             hint=f"cut -f 2 {name} > texts.txt" if format_of(name) == ".tsv" else None,
         )
     return Corpus((name,), weight or 1.0, reading)
@@ -103,14 +106,14 @@ def check_labelled(names: Sequence[str], option: str) -> None:
 
 
 def split_weight(name: str, option: str) -> tuple[str, float | None]:
-    """A file's name and, if it ends in one, its weight. A file that is really called so is meant as it is called."""
+    """A file's name and its weight, if it ends in one. A file that really has that name is taken by its name."""
     match = WEIGHTED.fullmatch(name)
     if not match and not os.path.exists(name) and os.path.exists(name.rpartition(":")[0]):
-        raise OptionError(f"the weight of a file is a number, got {name!r}", hint=f"{name.rpartition(':')[0]}:2")
+        raise OptionError(f"the weight of a file must be a number, got {name!r}", hint=f"{name.rpartition(':')[0]}:2")
     if not match or os.path.exists(name):
         return name, None
     if option not in MIXTURES:
-        raise OptionError(f"a weight is for training, got {name!r} for {option}", hint=f"{option} {match[1]}")
+        raise OptionError(f"only training data takes a weight, got {name!r} for {option}", hint=f"{option} {match[1]}")
     weight = float(match[2])
     if not 0 < weight <= HEAVIEST:
         raise OptionError(f"the weight of a file must be above 0 and at most {HEAVIEST:,}, got {name!r}")
@@ -122,12 +125,12 @@ def holds_pairs(name: str) -> bool:
 
 
 def names_sides(name: str) -> bool:
-    """Is a side of it known by what it is called?"""
+    """Whether the file's sides are known by name, as in JSONL."""
     return holds_pairs(name) and format_of(name) != ".tsv"
 
 
 def format_of(name: str) -> str:
-    """How a name ends, without what says that it is packed."""
+    """The extension of a name, without the one for compression."""
     lower = name.lower()
     for ending in PACKED:
         lower = lower.removesuffix(ending)
@@ -141,7 +144,7 @@ def check_target(
     if following is None or holds_pairs(following[0]):
         raise OptionError(
             f"{option} takes files of pairs, and source files each followed by its target file, got {source} alone",
-            hint=f"{option} pairs.tsv, or {option} pairs.de pairs.en, or several of them; the name of a file of pairs ends "
+            hint=f"{option} pairs.tsv, or {option} pairs.de pairs.en, or several of them; the name of a file of pairs must end "
             f"in {', '.join(READERS)}",
         )
     target, behind = following
@@ -150,17 +153,17 @@ def check_target(
     if looks_like_pairs(source) and looks_like_pairs(target):
         raise OptionError(
             f"{option} takes a source file and a target file, got {source} and {target}: each looks like a file of pairs, with a tab in every line",
-            hint=f"the name of a file of pairs ends in .tsv: mv {source} {source}.tsv (lines that hold tabs are given as .jsonl)",
+            hint=f"the name of a file of pairs must end in .tsv: mv {source} {source}.tsv (for texts with tabs in them, use .jsonl)",
         )
     if weight is not None:
         raise OptionError(
-            f"a weight stands behind the target file, got it behind {source}", hint=f"{target}:{weight:g}"
+            f"a weight must come after the target file, got it after {source}", hint=f"{target}:{weight:g}"
         )
     return target, behind or 1.0
 
 
 def looks_like_pairs(path: str) -> bool:
-    """By its first lines. What cannot be read again, or at all, is not looked at here."""
+    """Judged by the first lines. A file that cannot be read a second time, or at all, is not looked at here."""
     if not os.path.isfile(path):
         return False
     with suppress(InputError):
@@ -174,17 +177,18 @@ def files_of(corpora: Sequence[Corpus]) -> list[str]:
 
 
 def read_pairs(corpus: Corpus, counts: Counts) -> Iterator[tuple[int, Pair]]:
-    """(line number, (source, target)) of every usable pair; `counts` says what was left out."""
+    """(line number, (source, target)) of every usable pair; `counts` records what was left out."""
     for number, pair in read_every_pair(corpus, counts):
         if pair and corpus.reading.usable(pair):
             yield number, pair
 
 
 def read_every_pair(corpus: Corpus, counts: Counts) -> Iterator[tuple[int, Pair | None]]:
-    """(line number, pair) of every line: a blank side is "", and None is what is too long to be held in memory or skipped.
+    """(line number, pair) of every line. A blank side is "".
 
-    What a TMX or PO file holds beside its pairs is counted, but is no line of its own. Faults of the files themselves are
-    collected and raised when their end is reached.
+    The pair is None if the line was too long to be held in memory, or was skipped. Whatever a TMX or PO file holds
+    beside its pairs is counted, but is not a line of its own. Faults of the files themselves are collected, and raised
+    at their end.
     """
     faults, row = Faults(corpus), None
     for row in read_rows(corpus):
@@ -215,7 +219,7 @@ def count_row(row: Row, corpus: Corpus, counts: Counts) -> None:
 
 
 def read_rows(corpus: Corpus) -> Iterator[Row]:
-    """Every row as its reader gives it; a side of nothing but blanks is ""."""
+    """Every row as its reader yields it, except that a side of nothing but blanks becomes ""."""
     if corpus.reading.texts:
         rows = read_line_rows(corpus.paths[0], corpus.reading, MAX_LINE, lambda number, text: Row(number, (text, "")))
     elif len(corpus.paths) == 2:
@@ -230,6 +234,6 @@ def read_rows(corpus: Corpus) -> Iterator[Row]:
 
 
 def reader_of(corpus: Corpus) -> Callable[[str, ReadOptions], Iterator[Row]]:
-    """Of a file that holds both sides."""
+    """The reader of a file that holds both sides."""
     ending = format_of(corpus.paths[0])
     return LABELLED.get(ending, read_labelled_tsv) if corpus.reading.labels else READERS.get(ending, read_tsv)

@@ -1,4 +1,4 @@
-"""What was met in a corpus: counted, so that a person can be told; and faults, collected, so that one run shows all of them."""
+"""What was met in a corpus: counts, to be reported, and faults, collected so that one run shows them all."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ SHOWN = 5
 
 LEFT_OUT = {
     "not_utf8": "not UTF-8",
-    "no_pair": "no pair of texts",
+    "no_pair": "not a pair of texts",
     "blank": "blank on one side",
     "too_long": "too long",
     "incomplete": "without one of the two languages",
@@ -23,7 +23,7 @@ KEPT = {
     "replaced": "not UTF-8, kept with U+FFFD for what could not be read",
     "newline": "with a newline inside, kept with a space instead",
     "tab": "with a tab inside, kept with a space instead",
-    "cut": "longer than is read, kept and cut",
+    "cut": "longer than the limit, kept and cut",
     "control": "with control characters, kept",
     "in_dev": "also in the development set, kept: its scores will flatter",
 }
@@ -33,21 +33,21 @@ KEPT = {
 class Counts:
     """What was met in a corpus.
 
-    pairs          that can be used
+    pairs          pairs that can be used
     blank          pairs with nothing on one side: left out
     too_long       pairs with a line of more than a megabyte or more than `data.max_length` pieces: left out
     control        pairs with control characters: kept as they are
     not_utf8       lines that could not be read: left out, as `data.bad_lines` says
-    no_pair        lines that are no pair: left out, as `data.bad_lines` says
+    no_pair        lines that are not a pair: left out, as `data.bad_lines` says
     replaced       lines whose bad bytes became U+FFFD, as `data.bad_lines` says: kept
     newline        pairs with a newline inside, which became a space: kept
     tab            texts with a tab inside, which became a space: kept
-    cut            texts with more than `data.max_length` pieces, or more than the model reads: kept, their beginning
+    cut            texts with more than `data.max_length` pieces, or more than the model reads: their beginning is kept
     incomplete     units of a TMX file without one of the languages: left out
     alternatives   further texts in the same language in a unit of a TMX file: left out
     untranslated, fuzzy, obsolete   entries of a PO file: left out
     in_dev         pairs that are also in the development set: kept
-    examples       for each of these, where the first is
+    examples       for each of these, where the first one is
     """
 
     pairs: int = 0
@@ -78,7 +78,7 @@ class Counts:
         return sum(getattr(self, what) for what in LEFT_OUT)
 
     def sentences(self) -> list[str]:
-        """What a person should know, if there is anything."""
+        """What the user should know: a sentence for each count above zero."""
         said = {what: f"{meaning}, left out" for what, meaning in LEFT_OUT.items()} | KEPT
         return [
             f"{getattr(self, what):,} {meaning} (the first: {self.examples[what]})"
@@ -88,7 +88,7 @@ class Counts:
 
 
 class Faults:
-    """What is wrong with a file: collected, so that one run shows all of it."""
+    """What is wrong with a file, collected so that one run shows all of it."""
 
     def __init__(self, corpus: object) -> None:
         self.corpus, self.count = corpus, 0

@@ -1,11 +1,11 @@
-"""BPE-dropout (dropout.py) on several cores: one thread cuts some 600,000 tokens a second, and a GPU may ask for more.
+"""BPE-dropout (dropout.py) on several cores: one thread cuts some 600,000 tokens a second, and a GPU may need more.
 
-Whatever else is in a batch, a sentence is cut alike. So the rows of a batch are dealt out to processes, and what they give is put
-together in order: the result is the same for any number of them. They read the stored ids through their own memory maps; only numbers
-of rows and ids of pieces travel.
+A sentence is cut the same way whatever else is in its batch. So the rows of a batch are dealt out to processes, whose
+results are joined in order: the outcome is the same for any number of processes. They read the stored ids through their
+own memory maps; only row numbers and piece ids travel.
 
-    first line in   JSON: where the ids are, the tokenizer, how to draw
-    then, each time in: epoch, count, the rows (int64)      out: count, pieces, the lengths (int32), the pieces (int32)
+    first line in     JSON: where the ids are, the tokenizer, how to draw
+    then, per batch   in: epoch, count, rows (int64)      out: count, number of pieces, lengths (int32), pieces (int32)
 """
 
 import json
@@ -33,7 +33,10 @@ MOST = 8
 
 
 class Cutters:
-    """Processes that cut the rows of one side, called as `Recut.cut` is. They end with `dismiss`, and with us, however that is."""
+    """Processes that cut the rows of one side, called as `Recut.cut` is.
+
+    They end with `dismiss`, or when this process ends, however it does.
+    """
 
     def __init__(self, stored: Sequences, dropout: MergeDropout, processes: int) -> None:
         told = {
@@ -41,7 +44,7 @@ class Cutters:
             "probability": dropout.probability, "seed": dropout.seed, "side": dropout.side,
         }  # fmt: skip
         line = json.dumps(told).encode() + b"\n"
-        # In a session of their own: Ctrl-C is for us, who still want batches until the run is saved.
+        # A session of their own: Ctrl-C is meant for this process, which still needs batches until the run is saved.
         self.processes: list[Process] = []
         try:
             for _ in range(processes):
@@ -52,7 +55,7 @@ class Cutters:
             raise
 
     def __call__(self, rows: Ids, epoch: int) -> Later:
-        """They begin at once, and are to be waited for before they are called again."""
+        """Start cutting at once. The result must be waited for before the next call."""
         busy = self.processes[: max(1, len(rows) // WORTH_SENDING)]
         for process, some in zip(busy, np.array_split(rows, len(busy)), strict=True):
             send(process, HEAD.pack(epoch, len(some)) + some.astype(np.int64).tobytes())
@@ -65,8 +68,8 @@ class Cutters:
 
 @contextmanager
 def employed(sides: Iterable[Sequences | Recut]) -> Iterator[None]:
-    """While this lasts, those of the sides that are cut anew are cut by processes, if there are cores for them."""
-    processes = min(MOST, cores() // 2)  # of each side: both are cut at the same time
+    """While this lasts, processes cut the sides that are cut anew in every epoch, if there are cores for them."""
+    processes = min(MOST, cores() // 2)  # per side: both are cut at the same time
     recuts = [side for side in sides if isinstance(side, Recut)] if processes > 1 else []
     with ExitStack() as stack:
         for recut in recuts:

@@ -1,9 +1,9 @@
 """BPE-dropout (Provilkov et al. 2020): a word is cut into other pieces in every sentence and every epoch.
 
-Byte-pair encoding joins, in every round, the two neighbours of a word whose merge was learnt first. Here each merge is
-left out of a round with probability p, and a word that has none left in a round is done. Whether it is left out follows
-from (seed, side, epoch, sentence, round, place) alone, so batches stay a function of the step. All words of a batch go through
-a round together.
+In every round, byte-pair encoding joins the two neighbours of a word whose merge was learnt first. Here each merge is
+left out of a round with probability p, and a word that has no merges left in a round is done. Whether a merge is left
+out follows from (seed, side, epoch, sentence, round, place) alone, so batches stay a function of the step. All words of
+a batch go through a round together.
 
 N bytes, then pieces, of all sentences of a batch in a row
 """
@@ -24,19 +24,19 @@ __all__ = ["MergeDropout", "Recut"]
 Ids = Int[np.ndarray, " N"]
 SPACE = ord(" ")
 TRIED = 2_000
-"""Sentences that tell how much longer sentences become."""
+"""Sentences from which it is estimated how much longer sentences become."""
 
 RANK, PLACE = 20, 40
-"""Bits of a rank and of a place, where numbers are put together."""
+"""Bits of a rank and of a place where they are packed into one number."""
 
 NONE = 1 << RANK
-"""Behind every rank: there is no such merge."""
+"""Higher than any rank: there is no such merge."""
 
 SPREAD = 0x9E3779B97F4A7C15
 
 
 class MergeDropout:
-    """Cuts sentences anew: ids as `BytePairs.encode` gives them in, ids of the same text out."""
+    """Cuts sentences anew: takes ids as `BytePairs.encode` gives them, and returns ids of the same text."""
 
     def __init__(self, tokenizer: BytePairs, probability: float, seed: int, side: int = 0) -> None:
         self.tokenizer, self.probability, self.seed, self.side = tokenizer, probability, seed, side
@@ -75,14 +75,15 @@ class MergeDropout:
         return Rows(gathered(letters).ids, starts, ends[pieces.starts + pieces.lengths] - starts)
 
     def merge(self, spelt: Ids, starts: Bool[np.ndarray, " N"], draws: Ids) -> Ids:
-        """For each byte the id of the piece that begins there, or −1.
+        """For each byte, the id of the piece that begins there, or −1.
 
-        A piece is known by the place of its first byte. `left` are the pieces of words that are not done, but the last of each: every one
-        has a neighbour to be merged with. All else is looked up by place, so a round costs no more than there is left to do.
+        A piece is known by the place of its first byte. `left` holds the pieces of words that are not done, except the
+        last piece of each word: every one has a neighbour to be merged with. Everything else is looked up by place, so
+        a round costs no more than the work that is left.
         """
         count = len(spelt)
         ids, word = self.byte_ids[spelt], np.cumsum(starts)
-        follows = np.append(np.arange(1, count + 1), count)  # the piece behind; of a word's last, the place behind all
+        follows = np.append(np.arange(1, count + 1), count)  # the next piece; after a word's last piece, `count`
         follows[:-1][np.append(starts[1:], True)[:count]] = count
         before = np.append(np.where(starts, count, np.arange(-1, count - 1)), count)
         left = np.flatnonzero(follows[:-1] < count)
@@ -104,7 +105,7 @@ class MergeDropout:
         return ids
 
     def best_of_each_word(self, left: Ids, rank: Ids, word: Ids, draws: Ids, step: int) -> Ids:
-        """Of each word the piece whose merge is the first that was learnt and takes part in this round; the leftmost of equals."""
+        """In each word, the piece whose merge was learnt first among those in this round; the leftmost of equals."""
         ranks = rank[left]
         known = ranks < NONE
         left, ranks = left[known], ranks[known]
@@ -117,7 +118,7 @@ class MergeDropout:
         return np.minimum.reduceat(ranks << PLACE | left, first) & ((1 << PLACE) - 1)
 
     def rank_again(self, rank: Ids, ids: Ids, left: Ids, right: Ids) -> None:
-        """Where one of two neighbours is new; there may be no left or no right one."""
+        """Update ranks where one of two neighbours is new. The left or the right one may be missing."""
         end = len(ids)
         both = (left < end) & (right < end)
         rank[left] = NONE
@@ -126,10 +127,10 @@ class MergeDropout:
 
 
 class Ranks:
-    """When the merge of two pieces was learnt, of many at once: a table of hashes, an eighth full. (A search in sorted pairs took most
-    of the time.)
+    """When the merge of two pieces was learnt, for many pairs at once.
 
-    An entry is a pair and its rank in one number.
+    A hash table, at most an eighth full, whose entries hold a pair and its rank in one number. (A search in sorted
+    pairs took most of the time.)
     """
 
     def __init__(self, pairs: Sequence[tuple[int, int]], size: int) -> None:
@@ -141,7 +142,7 @@ class Ranks:
         waiting, slot = np.asarray(numbers, np.int64) << RANK | first, self.slot(numbers)
         while len(waiting):
             free = self.entries[slot] < 0
-            self.entries[slot[free]] = waiting[free]  # of several, one gets it
+            self.entries[slot[free]] = waiting[free]  # if several want a slot, one gets it
             late = self.entries[slot] != waiting
             waiting, slot = waiting[late], (slot[late] + 1) & self.mask
 
@@ -150,7 +151,7 @@ class Ranks:
             return (np.asarray(pairs, np.int64).view(np.uint64) * np.uint64(SPREAD) >> self.shift).view(np.int64)
 
     def of(self, left: Ids, right: Ids) -> Ids:
-        """NONE, if there is no such merge."""
+        """The rank of each merge; NONE if there is no such merge."""
         pairs = left * self.size + right
         slot = self.slot(pairs)
         found = self.entries[slot]
@@ -163,9 +164,10 @@ class Ranks:
 
 
 class Recut:
-    """Sequences of a corpus that are cut anew in every epoch; what would be longer than `most` stays as it is.
+    """Sequences of a corpus, cut anew in every epoch; one that would be longer than `most` stays as stored.
 
-    cut   (rows, epoch) → the rows in new pieces, when they are called for; `Cutters` (cutters.py) are at work on them until then
+    cut   (rows, epoch) → a function that returns the rows in new pieces; `Cutters` (cutters.py) may be working on them
+          until it is called
     """
 
     def __init__(self, stored: Sequences, dropout: MergeDropout, most: int) -> None:
@@ -177,11 +179,15 @@ class Recut:
         self.lengths = np.ceil(stored.lengths * longer).astype(np.int32)
 
     def rows(self, rows: Ids, epoch: int, room: int | None = None) -> Rows:
-        """If all of them, an end behind each, must fit into a room, the last ones stay as they are stored, as many as must."""
+        """The given rows in new pieces.
+
+        If all of them, each followed by an end, must fit into a room, as many of the last ones as necessary stay as
+        stored.
+        """
         return self.begin(rows, epoch, room)()
 
     def begin(self, rows: Ids, epoch: int, room: int | None = None) -> Later:
-        """The same in two halves: another side can be begun before this one is waited for."""
+        """The same in two halves: another side can be started before this one is waited for."""
         return partial(self.finish, rows, self.cut(rows, epoch), room)
 
     def finish(self, rows: Ids, cut: Later, room: int | None) -> Rows:
@@ -197,13 +203,13 @@ class Recut:
 
 
 def within(drawn: Ids, stored: Ids, room: int) -> Bool[np.ndarray, " B"]:
-    """Which lengths may be as drawn, from the first on, so that with the rest as stored all fit into the room."""
+    """Which rows may be as drawn, from the first on, so that with the rest as stored all of them fit into the room."""
     fits = np.flatnonzero(np.cumsum(drawn - stored) + stored.sum() <= room)
     return np.arange(len(drawn)) < (fits[-1] + 1 if len(fits) else 0)
 
 
 def chosen(one: Rows, other: Rows, first: Bool[np.ndarray, " B"]) -> Rows:
-    """Each sequence from the one or from the other."""
+    """Each sequence from `one` where `first` is true, and from `other` where it is not."""
     starts = np.where(first, one.starts, other.starts + len(one.ids))
     return gathered(Rows(np.concatenate([one.ids, other.ids]), starts, np.where(first, one.lengths, other.lengths)))
 
@@ -215,7 +221,7 @@ def one_after_the_other(sequences: Sequence[Ids]) -> Rows:
 
 
 def gathered(rows: Rows) -> Rows:
-    """The same sequences, without anything between them."""
+    """The same sequences, with nothing between them."""
     lengths = rows.lengths.astype(np.int64)
     starts = np.cumsum(lengths) - lengths
     places = np.repeat(rows.starts - starts, lengths)
@@ -224,7 +230,7 @@ def gathered(rows: Rows) -> Rows:
 
 
 def starts_of_words(flat: Ids, place: Ids) -> Bool[np.ndarray, " N"]:
-    """A word begins with a sentence, and with a space."""
+    """Whether each byte starts a word: words start with a sentence, and with a space."""
     return (place == 0) | (flat == SPACE)
 
 

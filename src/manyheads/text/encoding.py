@@ -1,6 +1,6 @@
-"""A spool's pairs to ids, on all cores: each process takes a stretch of it and writes what it makes of it beside it.
+"""A spool's pairs turned into ids, on all cores: each process takes a stretch and writes its ids beside the spool.
 
-Stretches are put together in their order, so the result does not depend on how many there were.
+Stretches are joined in order, so the result does not depend on how many there were.
 """
 
 import json
@@ -28,13 +28,17 @@ VOCABULARY = "vocabulary.json"
 SIDES, LINES = ("train.source", "train.target"), "train.lines"
 MOST = 16
 WORTH_A_PROCESS = 10
-"""Blocks that a process should have to do, at least."""
+"""Blocks that a process should have to encode, at least."""
 
 
 @dataclass
 class Encoded:
-    """What became of the pairs of a stretch, by corpus: how many are kept, how many too long (left out, or cut and kept), the first line of
-    these."""
+    """What became of the pairs of a stretch, by corpus.
+
+    kept       how many are kept
+    too_long   how many are too long (left out, or cut and kept)
+    first      the first line that is too long
+    """
 
     kept: list[int]
     too_long: list[int]
@@ -43,10 +47,10 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Where a process begins and ends to read (bytes of the source and of the target file), and what it is to do.
+    """What a process has to encode: the pairs between two places (bytes of the source and of the target file).
 
-    cut      what is too long is cut, not left out
-    spared   checksums of what is not held out, though they are below
+    cut      pairs that are too long are cut, not left out
+    spared   checksums of sources that are not held out, although they are below the bound
     """
 
     folder: str
@@ -64,7 +68,10 @@ class Stretch:
 
 
 def encode_spool(spool: Spool, vocabulary: Vocabulary, max_length: int, cut: bool = False) -> list[Encoded]:
-    """Ids of every pair that is short enough, or cut, as train.source and train.target beside the spool, and its line in train.lines."""
+    """Write ids of all pairs to train.source and train.target beside the spool, and line numbers to train.lines.
+
+    Pairs that are too long are left out, or cut.
+    """
     work = list(stretches(spool, max_length, cut))
     if len(work) == 1:
         results = [encode_stretch(work[0], vocabulary)]
@@ -127,7 +134,10 @@ def encode_stretch(stretch: Stretch, vocabulary: Vocabulary) -> Encoded:
 
 
 def run_all(work: Sequence[Stretch]) -> list[Encoded]:
-    """Each stretch by a process of its own. If one fails, so does the whole: its reason is passed on."""
+    """Encode each stretch in a process of its own.
+
+    If one fails, everything does, for the reason that the process gave.
+    """
     started: list[Process] = []
     try:
         started += map(start, work)
@@ -153,7 +163,7 @@ def outcome(process: Process) -> Encoded:
 
 
 def work_alone() -> None:
-    """What such a process does: read what to do, do it, say what became of it."""
+    """What a worker process does: read its orders, carry them out, report what became of the pairs."""
     Thread(target=end_with_parent, daemon=True).start()
     stretch = Stretch(**json.loads(sys.argv[1]))
     vocabulary = Vocabulary.loads((Path(stretch.folder) / VOCABULARY).read_text(encoding="utf-8"), VOCABULARY)

@@ -1,10 +1,10 @@
-"""Pieces that come from elsewhere, with models that were trained on them: none are learnt here.
+"""Pieces from elsewhere, imported with models that were trained on them: none are learnt here.
 
-    WordPiece           of BERT: pieces that go on inside a word begin with "##". Texts are normalised first (accents, capitals), and what
-                        no pieces spell is unknown: the way back is not exact.
+    WordPiece           of BERT: pieces that continue a word begin with "##". Texts are normalised first (accents,
+                        capitals), and what no pieces spell is unknown: the way back is not exact.
     byte-level BPE      of GPT-2: pieces of bytes, which spell every text
 
-What `tokenizers` has written it reads again exactly, so it does.
+The `tokenizers` library does the work, because it reads exactly what it has written.
 """
 
 import json
@@ -26,32 +26,39 @@ PLAIN = [byte for byte in range(0x21, 0x100) if byte not in (0x7F, *range(0x80, 
 BYTE_OF = {chr(byte): byte for byte in PLAIN} | {
     chr(0x100 + n): byte for n, byte in enumerate(byte for byte in range(0x100) if byte not in PLAIN)
 }
-"""The byte that each letter of a byte-level piece stands for: those with ink for themselves, the others in order from U+0100 on."""
+"""The byte that each letter of a byte-level piece stands for.
+
+Visible characters stand for their own bytes, and letters from U+0100 on for the other bytes, in order.
+"""
 
 
 class ForeignPieces:
-    """
-    begin, end   ids that stand before and behind a text
+    """A tokenizer from Hugging Face.
+
+    begin, end   ids that stand before and after a text
     specials     ids that no text spells
     """
 
     kind: ClassVar[str] = "huggingface"
 
     def __init__(self, stored: dict[str, Any], begin: list[int] | None = None, end: list[int] | None = None) -> None:
-        """From what a `tokenizer.json` of Hugging Face holds. Begin and end are what it puts around a text, unless they are given. How it cuts
-        and fills up is not taken over: that is for who uses it."""
+        """From the contents of a `tokenizer.json` of Hugging Face.
+
+        Begin and end are what it puts around a text, unless they are given. Its truncation and padding are dropped:
+        they are up to the caller.
+        """
         self.model = kind_of(stored)
         try:
             self.tokenizer = Pieces.from_str(json.dumps({**stored, "truncation": None, "padding": None}))
-        except Exception as error:  # what is thrown is of no class of its own
+        except Exception as error:  # the library's errors have no class of their own
             raise InputError(f"a tokenizer must be one that `tokenizers` can read, got: {error}") from None
-        self.tokenizer.encode_special_tokens = True  # nobody types a [SEP] that is one
+        self.tokenizer.encode_special_tokens = True  # a [SEP] that someone types is plain text
         self.prefix: str = stored["model"].get("continuing_subword_prefix") or "##"
-        self.size = 1 + max(self.tokenizer.get_vocab().values(), default=0)  # ids may have holes
+        self.size = 1 + max(self.tokenizer.get_vocab().values(), default=0)  # ids may have gaps
         around = self.around("a")
         self.begin, self.end = around[0] if begin is None else begin, around[1] if end is None else end
         if not all(isinstance(i, int) and 0 <= i < self.size for i in (*self.begin, *self.end)):
-            raise InputError(f"what stands around a text must be pieces, got {brief([self.begin, self.end])}")
+            raise InputError(f"the tokens around a text must be pieces, got {brief([self.begin, self.end])}")
         self.specials = {i for i, token in self.tokenizer.get_added_tokens_decoder().items() if token.special}
 
     def around(self, text: str) -> tuple[list[int], list[int]]:
@@ -74,7 +81,7 @@ class ForeignPieces:
         return self.tokenizer.decode(list(ids), skip_special_tokens=True)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Pieces of bytes as the letters that they spell, others as they stand in the vocabulary."""
+        """For display: byte-level pieces as the letters that they spell, others as they stand in the vocabulary."""
         return [
             (self.spelling(i).decode("utf-8", errors=ANGLES) if self.spells(i) else self.stored(i)) or f"‹{i}›"
             for i in ids
@@ -84,19 +91,22 @@ class ForeignPieces:
         return self.tokenizer.id_to_token(i) or ""
 
     def spells(self, i: int) -> bool:
-        """Is it a piece of bytes?"""
+        """Whether it is a byte-level piece."""
         return self.model == "BPE" and i not in self.specials
 
     def spelling(self, i: int) -> bytes:
-        """The bytes that such a piece adds to a text."""
+        """The bytes that a byte-level piece adds to a text."""
         return bytes(BYTE_OF.get(letter, ord("?")) for letter in self.stored(i))
 
     def places(self, text: str) -> list[tuple[int, int]]:
-        """Where each piece of a text lies in it, in characters: what WordPiece normalises it cannot spell any more."""
+        """The start and end of each piece of a text, in characters.
+
+        The spellings of pieces do not tell: WordPiece normalises what it cuts.
+        """
         return self.tokenizer.encode(whole(text), add_special_tokens=False).offsets
 
     def units(self, ids: Iterable[int]) -> Units:
-        """The word of each piece, where a word is what its first piece begins."""
+        """The word of each piece; a word starts with a piece that begins one, and special ids are in none."""
         found: Units = []
         words = 0
         for i in ids:
@@ -118,7 +128,7 @@ class ForeignPieces:
 
 
 def frame_of(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
-    """What stands before and behind every text."""
+    """The ids that stand before and after every text."""
     return (tokenizer.begin, tokenizer.end) if isinstance(tokenizer, ForeignPieces) else ([BEGIN], [END])
 
 
@@ -129,12 +139,12 @@ def whole(text: str) -> str:
 
 
 def kind_of(stored: Any) -> str:
-    """WordPiece, or BPE over bytes."""
+    """The kind of model: WordPiece, or BPE over bytes. Any other is refused."""
     given = stored.get("model") if isinstance(stored, dict) else None
     model = given if isinstance(given, dict) else {}
     kind = model.get("type")
     if kind == "WordPiece" and str(model.get("unk_token")) not in (model.get("vocab") or ()):
-        raise InputError(f"a WordPiece has a piece for what it does not know, got {brief(model.get('unk_token'))}")
+        raise InputError(f"a WordPiece must have a piece for unknown text, got {brief(model.get('unk_token'))}")
     if kind == "WordPiece" or (kind == "BPE" and "ByteLevel" in json.dumps(stored.get("pre_tokenizer"))):
         return kind
-    raise InputError(f"a tokenizer that can be imported is a WordPiece or a byte-level BPE, got {brief(kind)}")
+    raise InputError(f"a tokenizer to import must be a WordPiece or a byte-level BPE, got {brief(kind)}")

@@ -1,6 +1,6 @@
-"""Texts known by 64 bits each: whether one was met before can be told of millions without holding any.
+"""Texts known by 64 bits each: repeats among millions of texts are found without keeping any of them.
 
-That two of ten million differing texts share a hash has a chance of three in a million.
+The chance that two of ten million different texts share a hash is three in a million.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""How an encoder reads a line: begin, text, end; or, if a tab divides it in two, begin, text, end, second text, end.
+"""How an encoder reads a line: begin, text, end; or, if a tab divides it, begin, text, end, second text, end.
 
-No text spells an end, so that between two texts is found again in their ids: nothing else must be remembered of where one stops.
+No text spells an end, so the end between two texts can be found again in their ids: its place need not be stored.
 """
 
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ __all__ = ["Frame", "join_texts"]
 
 @dataclass(frozen=True)
 class Frame:
-    """What stands around texts.
+    """The ids that stand around texts.
 
-    most   ids that have room between begin and end
+    most   how many ids have room between begin and end
     """
 
     begin: list[int]
@@ -27,7 +27,7 @@ class Frame:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, longest: int) -> "Frame":
-        """`longest`: ids of a row, begin and end included."""
+        """`longest` is the number of ids in a row, begin and end included."""
         begin, end = frame_of(tokenizer)
         most = longest - len(begin) - len(end)
         if most < 1:
@@ -35,11 +35,11 @@ class Frame:
         return cls(begin, end, most)
 
     def around(self, ids: Sequence[int]) -> list[int]:
-        """A row, cut if it would be too long."""
+        """A complete row, cut if it would be too long."""
         return [*self.begin, *self.cut(ids), *self.end]
 
     def cut(self, ids: Sequence[int]) -> Sequence[int]:
-        """At most as many ids as there is room for. Of two texts, the longer one gives way until both are as long."""
+        """At most as many ids as there is room for. Of two texts, the longer one is cut until both are equally long."""
         if len(ids) <= self.most:
             return ids
         middle, room = self.middle(ids), self.most - len(self.end)
@@ -50,20 +50,20 @@ class Frame:
         return [*first[:kept], *self.end, *second[: room - kept]]
 
     def kinds(self, ids: Sequence[int]) -> list[int]:
-        """Of each id of a row: 0 up to the end of the first text, 1 behind it."""
+        """For each id of a row, 0 up to the end of the first text and 1 after it."""
         middle = self.middle(ids[len(self.begin) : len(ids) - len(self.end)])
         first = min(len(self.begin) + middle + len(self.end), len(ids))
         return [0] * first + [1] * (len(ids) - first)
 
     def middle(self, ids: Sequence[int]) -> int:
-        """Where the end between two texts begins; of one text, where it ends."""
+        """The place of the end between two texts; if there is only one text, its length."""
         width = len(self.end)
         ends = (n for n, i in enumerate(ids) if width and i == self.end[0] and list(ids[n : n + width]) == self.end)
         return next(ends, len(ids))
 
 
 def join_texts(tokenizer: Tokenizer, lines: Sequence[str]) -> list[list[int]]:
-    """The ids of each line: of its text, or of both with an end between them."""
+    """The ids of each line: those of its text, or those of both texts with an end between them."""
     _, end = frame_of(tokenizer)
     texts = [divided(line, end) for line in lines]
     ids = iter(tokenizer.encode([text for both in texts for text in both]))
@@ -73,5 +73,5 @@ def join_texts(tokenizer: Tokenizer, lines: Sequence[str]) -> list[list[int]]:
 def divided(line: str, end: list[int]) -> list[str]:
     texts = split_texts(line)
     if len(texts) == 2 and not end:
-        raise InputError(f"two texts need a token between them, which this tokenizer has not, got {brief(line)}")
+        raise InputError(f"two texts need a token between them, which this tokenizer lacks, got {brief(line)}")
     return texts

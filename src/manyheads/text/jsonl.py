@@ -1,6 +1,6 @@
-"""Pairs from JSONL: one object a line, {"source": …, "target": …} or with keys that the recipe names.
+"""Pairs from JSONL: one object per line, {"source": …, "target": …} or with keys that the recipe names.
 
-Hugging Face's shape, {"translation": {"de": …, "en": …}}, is read too: the names are those of the inner object.
+Hugging Face's shape, {"translation": {"de": …, "en": …}}, is read too; the names are then keys of the inner object.
 """
 
 import json
@@ -15,7 +15,7 @@ from manyheads.text.rows import HOW_TO_NAME, ReadOptions, Row, read_line_rows, s
 __all__ = ["read_jsonl"]
 
 LONGEST = 12 * MAX_LINE
-"""Bytes of a line: two sides of a megabyte, each letter written as \\u00e4."""
+"""Bytes of a line: two sides of a megabyte each, with every letter written as \\u00e4."""
 
 
 def read_jsonl(path: str, reading: ReadOptions) -> Iterator[Row]:
@@ -24,7 +24,7 @@ def read_jsonl(path: str, reading: ReadOptions) -> Iterator[Row]:
 
 
 def parse_line(text: str, where: str) -> dict[str, Any]:
-    """The object that a line is."""
+    """The object on a line."""
     found = parse_json(text, where)
     if not isinstance(found, dict):
         raise InputError(f"a line of a JSONL file must be an object, got {where}: {brief(found)}")
@@ -45,7 +45,7 @@ def parse_json(text: str, where: str) -> Any:
         return json.loads(text)
     except RecursionError:
         raise InputError(f"a line of a JSONL file must be a plain object, got {where}: too deep") from None
-    except ValueError as error:  # no JSON, or a number of 5,000 digits
+    except ValueError as error:  # not JSON, or a number of 5,000 digits
         raise InputError(f"a line of a JSONL file must be JSON, got {where}: {error}") from None
 
 
@@ -55,7 +55,7 @@ def side(found: dict[str, Any], name: str, where: str) -> str:
         meant = nearest(name, keys)
         raise InputError(
             f"an object must have the key {name!r}, got {where}: {brief(keys)}",
-            hint=(f"{meant} " if meant else "") + f"the keys are named {HOW_TO_NAME}",
+            hint=(f"{meant} " if meant else "") + f"name the keys {HOW_TO_NAME}",
         )
     text = found[name]
     if not isinstance(text, str):

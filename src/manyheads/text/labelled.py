@@ -1,10 +1,11 @@
 """Texts with labels, as rows whose target is the label.
 
-    TSV     LABEL  TAB  TEXT,  or  LABEL  TAB  TEXT  TAB  SECOND TEXT
-    JSONL   {"label": …, "text": …},  and "text2" if there is a second one; keys as the recipe names them
-    two files   of texts, TEXT or TEXT  TAB  SECOND TEXT a line, and of their labels
+    TSV         LABEL  TAB  TEXT,  or  LABEL  TAB  TEXT  TAB  SECOND TEXT
+    JSONL       {"label": …, "text": …}, and "text2" for a second text; the recipe may rename the first two keys
+    two files   one of texts, with TEXT or TEXT  TAB  SECOND TEXT on each line, and one of their labels
 
-Blanks around a label are no part of it: "glad" and "glad " are one. A source is one line. Two texts stand in it with a tab between them.
+Blanks around a label are not part of it: "glad" and "glad " are the same label. A source is always one line; two texts
+stand in it with a tab between them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +32,7 @@ def parse_columns(path: str, number: int, line: str) -> Row:
         raise InputError(
             f"a line must be LABEL TAB TEXT, or LABEL TAB TEXT TAB SECOND TEXT, got {path}, line {number}: {1 + len(texts)} "
             + ("columns" if texts else "column"),
-            hint=None if texts else "the label stands first, a tab behind it",
+            hint=None if texts else "the label comes first, then a tab",
         )
     return labelled_row(number, label, texts)
 
@@ -46,7 +47,7 @@ def parse_object(path: str, names: tuple[str, str], number: int, line: str) -> R
     found = parse_line(line, where)
     text, label = names
     if type(found.get(label)) is int:
-        found[label] = str(found[label])  # many sets number their labels
+        found[label] = str(found[label])  # many datasets number their labels
     texts = [side(found, name, where) for name in (text, SECOND) if name == text or found.get(name) is not None]
     lines = [one_line(one) for one in texts]
     plain = [line.replace("\t", " ") for line in lines]
@@ -70,11 +71,11 @@ def checked_row(paths: Sequence[str], row: Row, line: str, label: str) -> Row:
 
 
 def split_texts(line: str, where: str = "") -> list[str]:
-    """One text, or two. `where` the line stands, if that is known."""
+    """The one or two texts of a line. `where` names the line in error messages, if that is known."""
     texts = line.split("\t")
     if len(texts) > 2:
         raise InputError(
-            f"a line holds a text, or two with a tab between them, got {where}{len(texts)} texts: {brief(line)}"
+            f"a line must hold a text, or two with a tab between them, got {where}{len(texts)} texts: {brief(line)}"
         )
     return texts
 
@@ -86,6 +87,6 @@ def checked_label(label: str, where: str) -> str:
 
 
 def labelled_row(number: int, label: str, texts: list[str]) -> Row:
-    """Of two texts, none may be blank: half a pair is no pair."""
+    """A row whose source is blank if one of its texts is: half a pair is no pair."""
     whole = all(text.strip() for text in texts)
     return segment_row(number, "\t".join(texts) if whole else "", label.strip())

@@ -1,6 +1,6 @@
-"""The labels of a classifier, where other models have the tokenizer of their target: each is one piece, and none is cut.
+"""The labels of a classifier, in place of a target tokenizer: each label is one piece, and none is cut.
 
-Any text of one line is a label. Ids 0, 1 and 2 are what they are everywhere, and spell nothing.
+Any text of one line can be a label. Ids 0, 1 and 2 are what they are everywhere, and spell nothing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,15 +25,15 @@ class Labels:
         self.numbers = {name: n for n, name in enumerate(self.names)}
         self.size = FIRST + len(self.names)
         if len(self.numbers) < len(self.names) or len(self.names) < 2:
-            raise InputError(f"there must be at least two labels to tell apart, none of them twice, got {brief(names)}")
+            raise InputError(f"there must be at least two labels, all different, got {brief(names)}")
 
     @classmethod
     def learn(cls, labels: Iterable[str]) -> "Labels":
-        """All that there are, sorted."""
+        """All different labels, sorted."""
         return cls(sorted(set(labels)))
 
     def number(self, label: str) -> int:
-        """Which one of the names it is."""
+        """The label's place in `names`."""
         if label not in self.numbers:
             raise unknown_label(label, self)
         return self.numbers[label]
@@ -64,6 +64,6 @@ class Labels:
 def unknown_label(label: str, labels: Labels, where: str = "") -> InputError:
     known = f"{', '.join(map(repr, labels.names[:5]))}{', …' if len(labels.names) > 5 else ''}"
     return InputError(
-        f"a label must be one of the {len(labels.names):,} that are learnt ({known}), got {brief(label)}{where}",
+        f"a label must be one of the {len(labels.names):,} learnt labels ({known}), got {brief(label)}{where}",
         hint=nearest(label, labels.names) or "a line is LABEL TAB TEXT: is this the label?",
     )

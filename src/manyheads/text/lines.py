@@ -1,6 +1,7 @@
 """Lines of a file: bytes, split at "\\n" and nowhere else, so that line 7 is what `sed -n 7p` prints.
 
-Plain, gzip or zstd is told by a file's first bytes, not by its name. "-" is standard input; pipes are read as they come.
+Plain text, gzip and zstd are told apart by a file's first bytes, not by its name. "-" is standard input; pipes are read
+as they come.
 """
 
 import gzip
@@ -19,7 +20,7 @@ from manyheads.errors import InputError
 __all__ = ["MAX_LINE", "decode_line", "looks_like_utf16", "open_text", "read_lines", "read_texts"]
 
 MAX_LINE = 1 << 20
-"""Bytes. A longer line is no sentence; it is skipped, never held in memory."""
+"""Bytes. A longer line is not a sentence; it is skipped and never held in memory."""
 
 LONGEST_TEXT = 64 * MAX_LINE
 
@@ -42,12 +43,15 @@ def read_lines(path: str, limit: int = MAX_LINE) -> Iterator[bytes | None]:
 
 @contextmanager
 def open_text(path: str, utf16: bool = False) -> Iterator[BinaryIO]:
-    """The bytes of a text, unpacked. What cannot be read, there or later, is an InputError; UTF-16 is one unless allowed."""
+    """The bytes of a text, decompressed.
+
+    A file that cannot be opened, or read to its end, raises an InputError; so does UTF-16, unless it is allowed.
+    """
     try:
         with open_file(path) as file:
             yield unpacked(file, path, utf16)
     except (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
-        raise InputError(f"a compressed file must be whole, got {path}: {error}") from None
+        raise InputError(f"a compressed file must be complete, got {path}: {error}") from None
     except OSError as error:
         raise InputError(f"a file must be readable, got {path}: {error.strerror}", hint=where_from(path)) from None
 
@@ -72,7 +76,7 @@ def skip_line(file: BinaryIO, whole: bool) -> None:
 
 def open_file(path: str) -> AbstractContextManager[io.BufferedReader]:
     if "\0" in path:
-        raise InputError(f"a file's name holds no NUL, got {path!r}")
+        raise InputError(f"a file's name must contain no NUL, got {path!r}")
     return nullcontext(cast(io.BufferedReader, sys.stdin.buffer)) if path == "-" else open(path, "rb")
 
 
@@ -82,7 +86,7 @@ def where_from(path: str) -> str | None:
     if os.path.exists(path):
         return None
     if " " in path.strip():
-        return f"a sentence is given by standard input: echo {path!r} | …"
+        return f"to give a sentence, use standard input: echo {path!r} | …"
     return None if os.path.isabs(path) or path == "-" else f"it was looked for in {os.getcwd()}"
 
 
@@ -90,11 +94,11 @@ def where_from(path: str) -> str | None:
 
 
 def unpacked(file: io.BufferedReader, path: str, utf16: bool = False) -> BinaryIO:
-    """The text of a file, told by its first bytes."""
+    """The text of a file, decompressed if its first bytes say so."""
     start = read_magic(file)
     if start in NOT_TEXT and not (utf16 and start in UTF16):
         raise InputError(
-            f"a text must be UTF-8, plain or packed by gzip or zstd, got {path}: it looks like {NOT_TEXT[start]}",
+            f"a text must be UTF-8, plain or compressed with gzip or zstd, got {path}: it looks like {NOT_TEXT[start]}",
             hint=from_utf16(path) if start in UTF16 else None,
         )
     whole = io.BufferedReader(PutBack(start, file), MAX_LINE)
@@ -104,7 +108,7 @@ def unpacked(file: io.BufferedReader, path: str, utf16: bool = False) -> BinaryI
 
 
 def read_magic(file: io.BufferedReader) -> bytes:
-    """As many bytes as it takes to know: of most texts, one. Someone may be typing, or a pipe be slow."""
+    """As few bytes as tell the format, for most texts one: someone may be typing, or a pipe may be slow."""
     start, magics = b"", (GZIP, ZSTD, *NOT_TEXT)
     while any(magic.startswith(start) and magic != start for magic in magics) and (more := file.read(1)):
         start += more
@@ -112,7 +116,7 @@ def read_magic(file: io.BufferedReader) -> bytes:
 
 
 class PutBack(io.RawIOBase):
-    """A file with the bytes that were read from it before."""
+    """A file, preceded by the bytes that were already read from it."""
 
     def __init__(self, start: bytes, rest: io.BufferedReader) -> None:
         self.start, self.rest = start, rest
@@ -121,7 +125,7 @@ class PutBack(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        # read1 gives what is there. readinto1 would wait until a large buffer is full, and so would whoever is typing.
+        # read1 returns what is there. readinto1 would wait for a large buffer to fill, and so would whoever is typing.
         start = self.start or self.rest.read1(len(buffer))
         count = min(len(buffer), len(start))
         buffer[:count], self.start = start[:count], start[count:]
@@ -129,10 +133,13 @@ class PutBack(io.RawIOBase):
 
 
 class Unzstd(io.RawIOBase):
-    """The content of zstd frames, one after the other. (zstandard's own reader takes a truncated file for a whole one.)"""
+    """The content of zstd frames, one after the other.
+
+    zstandard's own reader takes a truncated file for a complete one.
+    """
 
     CHUNK = 1 << 8
-    """Bytes unpacked at once: of the worst file they become 8 MB."""
+    """Compressed bytes taken at a time: in the worst file they become 8 MB."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.packed, self.ready = file, b"", b""
@@ -159,7 +166,7 @@ class Unzstd(io.RawIOBase):
 
 
 def read_texts(path: str) -> Iterator[str]:
-    """Every line as text. Here a line may be a whole book, but not more: none may be left out."""
+    """Every line as text. A line may be as long as a book here, but no longer: none may be left out."""
     for number, line in enumerate(read_lines(path, LONGEST_TEXT), 1):
         if line is None:
             raise InputError(f"a line must have at most {LONGEST_TEXT:,} bytes, got {path}, line {number}")
@@ -167,13 +174,13 @@ def read_texts(path: str) -> Iterator[str]:
 
 
 def decode_line(line: bytes, path: str, number: int) -> str:
-    """A line as text. Raises with file, line and byte if it is not UTF-8."""
+    """A line as text. If it is not UTF-8, the error names file, line and byte."""
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
         if looks_like_utf16(line) and (
             number == 1 or not line.startswith(UTF16)
-        ):  # a mark stands at the beginning of a file
+        ):  # a byte order mark stands at the beginning of a file
             raise utf16(path, number) from None
         where, again = ("standard input", "") if path == "-" else (path, f" {path}")
         raise InputError(
@@ -186,7 +193,10 @@ def decode_line(line: bytes, path: str, number: int) -> str:
 
 
 def looks_like_utf16(line: bytes) -> bool:
-    """A byte order mark, or a NUL beside every Latin letter: about every other byte. (A stray NUL is a control character.)"""
+    """Whether a line has a byte order mark, or a NUL beside every Latin letter: about every other byte.
+
+    A stray NUL is a control character.
+    """
     return line.startswith(UTF16) or (line.count(0) >= 4 and len(line) <= 3 * line.count(0) <= 2 * len(line))
 
 

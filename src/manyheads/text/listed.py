@@ -15,7 +15,7 @@ __all__ = ["Characters", "Listed", "Symbols"]
 
 
 class Listed:
-    """Pieces from a list, and bytes for all that is not in it. `form` is what a listed piece looks like."""
+    """Pieces from a list, and bytes for everything else. `form` is the pattern that listed pieces match."""
 
     kind: ClassVar[str]
     form: ClassVar[re.Pattern[str]]
@@ -47,7 +47,7 @@ class Listed:
         return [self.piece(i) for i in ids]
 
     def spelling(self, i: int) -> bytes:
-        """What an id adds to a text."""
+        """The bytes that an id adds to a text."""
         if i < FIRST:
             return b""
         return BYTES[i - FIRST] if self.is_byte(i) else self.listed[i - self.after_bytes].encode()
@@ -71,14 +71,14 @@ class Listed:
         room = size - FIRST - len(BYTES)
         if room < 1:
             raise OptionError(
-                f"a vocabulary of {cls.kind} holds at least {FIRST + len(BYTES) + 1} pieces, got data.vocabulary = {size}"
+                f"a vocabulary of {cls.kind} must have at least {FIRST + len(BYTES) + 1} pieces, got data.vocabulary = {size}"
             )
         by_count = sorted(counts, key=lambda piece: (-counts[piece], piece))
         return cls(sorted(by_count[:room]))
 
 
 class Characters(Listed):
-    """One piece a character."""
+    """One piece per character."""
 
     kind: ClassVar[str] = "characters"
     form = re.compile(r"[^\n\ud800-\udfff]")
@@ -104,7 +104,10 @@ class Characters(Listed):
 
 
 class Symbols(Listed):
-    """One piece for what stands between single spaces. A symbol that is not listed is its bytes and then a space."""
+    """One piece for whatever stands between single spaces.
+
+    A symbol that is not listed becomes its bytes and then a space.
+    """
 
     kind: ClassVar[str] = "symbols"
     form = re.compile(r"[^ \n\ud800-\udfff]+")
@@ -119,7 +122,7 @@ class Symbols(Listed):
         return " ".join(self.symbols(i for i in ids if i >= FIRST))
 
     def units(self, ids: Iterable[int]) -> Units:
-        """A listed piece is a word of its own, whatever stands before it; bytes go on until a space."""
+        """A listed piece is a word of its own, whatever stands before it; bytes continue a word until a space."""
         return word_units(self.spelling(i) if i < self.after_bytes else b" %b " % self.spelling(i) for i in ids)
 
     def symbols(self, ids: Iterable[int]) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """Masked words (Devlin et al. 2019): some words of a text are hidden, and a model is asked what they were.
 
-Whole words: all pieces of a chosen word are asked for. Of these pieces most become a mask, some another piece, and some stay, so that a
-model must doubt every piece that it reads. What is chosen follows from (seed, epoch, text) alone: batches stay a function of the step, and
-every epoch asks for other words.
+Words are chosen whole: the model is asked for all pieces of a chosen word. Most of these pieces become a mask, some
+become another piece, and some stay, so that a model must doubt every piece it reads. The choice follows from (seed,
+epoch, text) alone: batches stay a function of the step, and every epoch asks for other words.
 
 N pieces of all texts of a batch in a row · B texts
 """
@@ -24,18 +24,24 @@ __all__ = ["MASK", "Masking", "find_mask", "table_size"]
 
 Ids = Int[np.ndarray, " N"]
 Draws = Any
-"""64-bit numbers without a sign, each as likely as any."""
+"""Unsigned 64-bit numbers, all equally likely."""
 
 MASK = "[MASK]"
 FATE, OTHER = np.uint64(0x5F8D_3A61), np.uint64(0xC2B2_AE35)
-"""Tell draws apart that are made of one number: what becomes of a piece, and which piece takes its place."""
+"""Derive two draws from one number: what becomes of a piece, and which piece takes its place."""
 
 WHOLE, DRAWN = np.uint64(64), np.uint64(40)
-"""Bits of a draw, and those of them that order the words of a text: the others are its number, of 16 million in a batch."""
+"""Bits of a draw, and how many of them order the words of a text.
+
+The rest hold the text's number, of 16 million in a batch.
+"""
 
 
 def find_mask(tokenizer: Tokenizer) -> int | None:
-    """The id of the mask: that of imported pieces, if they have one; else one that is no piece, behind all of them."""
+    """The id of the mask.
+
+    Imported pieces have their own, or none; for other tokenizers it is an id after all pieces.
+    """
     if isinstance(tokenizer, ForeignPieces):
         mask = tokenizer.tokenizer.token_to_id(MASK)
         return mask if mask in tokenizer.specials else None
@@ -43,17 +49,17 @@ def find_mask(tokenizer: Tokenizer) -> int | None:
 
 
 def table_size(tokenizer: Tokenizer) -> int:
-    """Rows of a table that has one for each piece and one for the mask."""
+    """Rows of a table with one row for each piece and one for the mask."""
     return tokenizer.size + (not isinstance(tokenizer, ForeignPieces))
 
 
 class Masking:
     """Hides words of texts that a tokenizer has cut.
 
-    mask         its id
-    begins       does a piece begin a word?
+    mask         id of the mask
+    begins       whether each piece begins a word
     pieces       ids that texts are made of
-    begin, end   what stands around a text
+    begin, end   ids that stand around a text
     """
 
     def __init__(self, tokenizer: Tokenizer, config: MaskConfig, seed: int = 0) -> None:
@@ -64,11 +70,11 @@ class Masking:
 
     @property
     def around(self) -> int:
-        """Tokens that stand around a text."""
+        """How many tokens stand around a text."""
         return len(self.begin) + len(self.end)
 
     def __call__(self, texts: Rows, keys: Ids, epoch: int = 0) -> tuple[Rows, Rows]:
-        """(what is read, what is asked for: padding where nothing is), begin and end included.
+        """(what is read, what is asked for), begin and end included; padding stands where nothing is asked for.
 
         `keys` tell texts apart: the same key and epoch hide the same words, whatever else is in the batch.
         """
@@ -86,22 +92,25 @@ class Masking:
     def choose(
         self, starts: Bool[np.ndarray, " N"], text: Ids, draws: Draws, of_texts: Draws
     ) -> Bool[np.ndarray, " N"]:
-        """The pieces of those words of each text that have the lowest draws: as many as the recipe says, one at least. What is no whole
-        number of words is rounded up or down, by chance, so that the mean is right."""
+        """The pieces of the words to hide: in each text, the words with the lowest draws.
+
+        Their number is the recipe's share of the words, but at least one. A fractional number is rounded up or down at
+        random, so that the mean is right.
+        """
         first = np.flatnonzero(starts)  # the draw of a word is that of its first piece
         words = np.bincount(text[first], minlength=len(of_texts))
         most = np.maximum(1, (self.config.words * words + fractions(of_texts)).astype(np.int64))
         return lowest(text[first], draws[first], words, most)[np.cumsum(starts) - 1]
 
     def hidden(self, ids: Ids, draws: Draws) -> Ids:
-        """What is read in the place of chosen pieces."""
+        """What is read in place of chosen pieces."""
         fate, other = mixed(draws ^ FATE), mixed(draws ^ OTHER)
         drawn = self.pieces[(other % np.uint64(len(self.pieces))).astype(np.int64)]
         replaced = np.where(fate < below(self.config.hidden + self.config.replaced), drawn, ids)
         return np.where(fate < below(self.config.hidden), self.mask, replaced)
 
     def framed(self, texts: Rows, *sides: Ids) -> tuple[Rows, Rows]:
-        """The frame is read, and never asked for."""
+        """Put begin and end around the texts. They are read, and never asked for."""
         lengths = texts.lengths + self.around
         starts = np.cumsum(lengths) - lengths
         inside = np.repeat(starts - texts.starts + len(self.begin), texts.lengths) + np.arange(len(texts.ids))
@@ -116,29 +125,29 @@ class Masking:
 def checked_mask(tokenizer: Tokenizer) -> int:
     mask = find_mask(tokenizer)
     if mask is None:
-        raise InputError(f"a tokenizer for masked words has a special piece {MASK}, got one without it")
-    # What is not asked for is marked by 0 in the labels: no text may have it.
+        raise InputError(f"a tokenizer for masked words must have a special piece {MASK}, got one without it")
+    # 0 in the labels marks what is not asked for: no text may contain it.
     if isinstance(tokenizer, ForeignPieces) and PADDING not in tokenizer.specials:
         zero = tokenizer.pieces([PADDING])[0]
-        raise InputError(f"the piece {PADDING} of a tokenizer for masked words is a special one, got {zero!r}")
+        raise InputError(f"piece {PADDING} of a tokenizer for masked words must be special, got {zero!r}")
     return mask
 
 
 def text_pieces(tokenizer: Tokenizer) -> Ids:
-    """Ids that texts are made of: all but the special ones, and, of imported pieces, ids that nothing has."""
+    """Ids that texts are made of: all but the special ones and, for imported pieces, unused ids."""
     if isinstance(tokenizer, ForeignPieces):
         return np.array(sorted(set(tokenizer.tokenizer.get_vocab().values()) - tokenizer.specials), np.int64)
     return np.arange(FIRST, tokenizer.size)
 
 
 def places_of(texts: Rows) -> tuple[Ids, Ids]:
-    """(which text each piece is in, where it stands there)"""
+    """(the text that each piece is in, its place there)"""
     text = np.repeat(np.arange(len(texts.lengths)), texts.lengths)
     return text, np.arange(len(text)) - texts.starts[text]
 
 
 def lowest(text: Ids, draws: Draws, counts: Ids, most: Ids) -> Bool[np.ndarray, " N"]:
-    """Those that have the lowest draws of their text, `most` of each. Texts come in order, `counts` of each."""
+    """Whether each draw is among the `most` lowest of its text. Texts come in order, with `counts` draws each."""
     order = np.argsort(text.astype(np.uint64) << DRAWN | draws >> (WHOLE - DRAWN))
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -146,10 +155,10 @@ def lowest(text: Ids, draws: Draws, counts: Ids, most: Ids) -> Bool[np.ndarray, 
 
 
 def fractions(draws: Draws) -> Float[np.ndarray, " some"]:
-    """From 0 to below 1."""
+    """Draws as numbers from 0 to below 1."""
     return (draws >> np.uint64(11)) * 2.0**-53
 
 
 def below(probability: float) -> Any:
-    """A draw is below this with the given probability."""
+    """The number that a draw is below with the given probability."""
     return np.uint64(min(int(probability * 2.0**64), 2**64 - 1))

@@ -1,4 +1,4 @@
-"""Lines of text into files that appear whole, packed as their names say."""
+"""Lines of text written to files that appear only when complete, compressed as their names say."""
 
 import gzip
 import os
@@ -16,16 +16,19 @@ __all__ = ["check_apart", "line_writer"]
 
 
 def check_apart(written: str | Path, read: Iterable[str]) -> None:
-    """No file is written over by what is made of it. Devices and pipes may be both: a terminal is."""
+    """Refuse to overwrite a file that is being read. Devices and pipes may be both: a terminal is."""
     if os.path.isfile(written) and os.path.realpath(written) in map(os.path.realpath, read):
-        raise OptionError(f"what is written must differ from what is read, got {written} for both")
+        raise OptionError(f"the output and the input must be different files, got {written} for both")
 
 
 @contextmanager
 def line_writer(path: str) -> Iterator[Callable[[str], object]]:
-    """Takes lines without their newline. The file is there when all of them are written; pipes and devices are written as it goes."""
+    """A function that writes lines, given without their newline.
+
+    A file appears once all lines are written; pipes and devices are written as the lines come.
+    """
     plain = not os.path.exists(path) or os.path.isfile(path)
-    real = os.path.realpath(path)  # a link stays a link: /dev/stdout is one, to a file if output goes to a file
+    real = os.path.realpath(path)  # a link stays a link: /dev/stdout is one, to a file if output is redirected
     folder, name = os.path.split(real)
     place = os.path.join(folder, f".{name}.{os.getpid()}.writing") if plain else path
     try:
@@ -47,7 +50,7 @@ def line_writer(path: str) -> Iterator[Callable[[str], object]]:
 
 @contextmanager
 def packed(file: BinaryIO, path: str) -> Iterator[BinaryIO]:
-    """Equal lines give equal bytes: neither a time nor a name goes into the file."""
+    """Compress what is written if the name says so. Equal lines give equal bytes: no time or name is stored."""
     if path.lower().endswith(".gz"):
         with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packing:
             yield cast(BinaryIO, packing)

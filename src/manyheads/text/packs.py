@@ -1,10 +1,11 @@
-"""Parts: batches of one fixed size, sentence after sentence in random order, as a function of (seed, epoch, step) alone.
+"""Packs: batches of one fixed size, filled with sentences in random order, as a function of (seed, epoch, step) alone.
 
-Nothing is sorted by length, so a pack is a fair sample of the corpus; and nothing is padded but the last few places. The
-sides of a pack have sizes in the proportion in which the sides of the corpus have tokens: then both are nearly full.
+Nothing is sorted by length, so a pack is a fair sample of the corpus; and only the last few places of a pack are
+padding. The sizes of a pack's sides are in proportion to the tokens on each side of the corpus, so that both are nearly
+full.
 
-Every epoch has as many packs, a few more than the first ones take. If an order of the pairs takes less, those with most pairs are
-halved; if it takes more, another one is drawn.
+Every epoch has the same number of packs, a few more than the first orders take. If an order of the pairs takes fewer,
+the packs with most pairs are halved; if it takes more, another order is drawn.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,13 +20,13 @@ from manyheads.text.turns import Numbers, Turns, Weighted, generator
 __all__ = ["PackPlan", "Room"]
 
 ALIGNED = 64
-"""Sizes are multiples of this: tiles of a GPU's matrix units are full."""
+"""Sizes are multiples of this, so that the tiles of a GPU's matrix units are full."""
 
 SLACK = 400
-"""One pack in so many more than the first orders take: hardly ever must one be drawn again."""
+"""One spare pack for this many, so that another order hardly ever has to be drawn."""
 
 FIRST, TRIES = 8, 50
-"""Orders that tell how many packs there are, and that are drawn before an epoch is given up."""
+"""Orders from which the number of packs is derived, and orders that are drawn before an epoch is given up."""
 
 
 class Room(NamedTuple):
@@ -39,10 +40,10 @@ class Room(NamedTuple):
 class PackPlan:
     """Which pairs are in which pack.
 
-    sources, targets   tokens of each pair, the special ones included
-    tokens             of the longer side of a batch
+    sources, targets   tokens of each pair, special ones included
+    tokens             tokens on the longer side of a batch
     corpora            as in `Turns`
-    parts              packs that a batch is made of, computed one after the other
+    parts              packs per batch, computed one after the other
     """
 
     def __init__(
@@ -61,7 +62,10 @@ class PackPlan:
         self.drawn = (0, *self.epoch(0))
 
     def rows(self, step: int) -> list[Numbers]:
-        """The pairs of each pack of a step, counted from 0. The last step of an epoch may have packs without any."""
+        """The pairs of each pack of a step; steps count from 0.
+
+        In the last step of an epoch, some packs may have none.
+        """
         epoch, place = divmod(step, self.batches)
         if self.drawn[0] != epoch:
             self.drawn = (epoch, *self.epoch(epoch))
@@ -70,17 +74,21 @@ class PackPlan:
         return [order[cuts[n] : cuts[n + 1]] if n < self.packs else order[:0] for n in packs]
 
     def epoch(self, epoch: int) -> tuple[Numbers, Numbers]:
-        """(the pairs in a random order, where it is cut)"""
+        """(the pairs in a random order, the places where it is cut into packs)"""
         for order, cuts in islice(self.draws(epoch), TRIES):
             if len(cuts) - 1 <= self.packs:
                 return order, halved(cuts, self.packs)
         raise InputError(
             f"sentences could not be packed into {self.packs:,} batches of {self.room.source:,} and {self.room.target:,} tokens",
-            hint="another train.tokens",
+            hint="choose another train.tokens",
         )
 
     def first_cuts(self, sources: Numbers, targets: Numbers) -> Iterator[Numbers]:
-        """Where orders are cut that tell how many packs there are. If another pair may have a turn in another epoch, it is as long as any that may."""
+        """The cuts of random orders that tell how many packs there are.
+
+        If corpora are weighted, so that the pairs vary from epoch to epoch, each turn counts as the longest pair that
+        may take it.
+        """
         if not self.turns.vary:
             yield from (cuts for _, cuts in self.draws(0))
         random, places = generator(self.seed, 0, "packs"), np.arange(len(sources))
@@ -89,7 +97,7 @@ class PackPlan:
             yield fill(sources[places], targets[places], self.room)
 
     def draws(self, epoch: int) -> Iterator[tuple[Numbers, Numbers]]:
-        """Random orders of an epoch's pairs, and where each is cut."""
+        """Random orders of an epoch's pairs, without end, each with the places where it is cut."""
         random = generator(self.seed, epoch, "packs")
         rows = self.turns.of(epoch)[0].astype(np.int32)
         while True:
@@ -98,10 +106,10 @@ class PackPlan:
 
 
 def room_for(sources: Numbers, targets: Numbers, tokens: int, longest: tuple[int, int]) -> Room:
-    """The side of which there is more has room for `tokens`, and both have for the longest sentence."""
+    """The side with more tokens has room for `tokens`, and both sides have room for the longest sentence."""
     totals = int(sources.sum()), int(targets.sum())
     most = max(1, *totals)
-    # So that the last pack of an epoch is as full as the others: what there is, shared out among as many packs as it takes.
+    # Share the tokens out evenly among the packs they take, so that an epoch's last pack is as full as the others.
     tokens = min(tokens, int(1.005 * most / -(-most // tokens) + most / max(1, len(sources))))
     source, target = (
         max(aligned(min(total, tokens * total / most)), aligned(room))
@@ -126,7 +134,7 @@ def fill(sources: Numbers, targets: Numbers, room: Room) -> Numbers:
 
 
 def halved(cuts: Numbers, packs: int) -> Numbers:
-    """As many stretches as asked for: those with most pairs are cut in two."""
+    """Cut the stretches with most pairs in two until there are `packs` of them."""
     while len(cuts) - 1 < packs:
         longest = int(np.diff(cuts).argmax())
         cuts = np.insert(cuts, longest + 1, (cuts[longest] + cuts[longest + 1]) // 2)

@@ -1,11 +1,12 @@
 """A parallel corpus made ready for training: read once, cut into pieces, kept on disk as ids.
 
     data/train.source.*  train.target.*   ids (see `shards`)
-    data/train.lines                      where each pair stood in its file
+    data/train.lines                      the line of each pair in its file
     data/dev.source.txt  dev.target.txt   the development set, as text
     data/ready.json                       what was counted, and the fingerprint of the files
 
-The ids appear last, whole. They can be made again from the files at any time; they are removed when a run is finished.
+The ids appear last and complete. They can be made again from the files at any time, and are removed when a run is
+finished.
 """
 
 import hashlib
@@ -41,7 +42,7 @@ Learn = Callable[[Spool], Vocabulary]
 
 @dataclass(frozen=True, eq=False)
 class Parallel:
-    """Training pairs as ids, development pairs as text, and what was met on the way."""
+    """Training pairs as ids, development pairs as text, and what was counted on the way."""
 
     sources: Sequences
     targets: Sequences
@@ -54,7 +55,7 @@ class Parallel:
     fingerprint: dict[str, str]
 
     def places(self, pairs: Int[np.ndarray, " some"]) -> dict[str, list[int]]:
-        """Where pairs stood: for each corpus that has some of them, their lines in order."""
+        """Where pairs stood: for each corpus that has any of them, their line numbers in order."""
         found: dict[str, list[int]] = {}
         end = 0
         for name, count, _ in self.corpora:
@@ -73,22 +74,22 @@ def prepare_parallel(
     text: str | None = None,
     cut: bool = False,
 ) -> Vocabulary:
-    """Read both sets, learn the vocabulary from the training set, write ids.
+    """Read both sets, learn the vocabulary from the training set, write the ids.
 
-    learn   is given what there is to train on
-    cut     what is longer than `max_length` is cut, and not left out
-    text    the sum that the training text must have, if it was read before: what comes through a pipe is known by it
+    learn   called with the training set, as a spool
+    cut     pairs longer than `max_length` are cut instead of left out
+    text    the digest that the training text must have if it was read before: it identifies data from a pipe
     """
     with saving(folder), ExitStack() as clean_up:
         folder.mkdir(parents=True, exist_ok=True)
         forget_ids(folder)
         counts, dev_counts = Counts(), Counts()
         dev_pairs = read_dev(dev, dev_counts) if dev else []  # the small file first: its faults are found at once
-        for left in folder.glob("spool*"):  # by a run that was killed
+        for left in folder.glob("spool*"):  # of a run that was killed
             shutil.rmtree(left)
         spool = clean_up.enter_context(Spool(folder / f"spool-{os.getpid()}", counts, train, dev_pairs))
         if text not in (None, spool.digest):
-            raise InputError(f"a run goes on with the data it began with, got other pairs in {named(train)}")
+            raise InputError(f"a run resumes with the data it started with, got other pairs in {named(train)}")
         if not dev:
             dev_pairs = spool.hold_out()
             dev_counts.pairs = len(dev_pairs)
@@ -141,7 +142,7 @@ def open_parallel(folder: Path, vocabulary: Vocabulary) -> Parallel:
 
 
 def read_ready(folder: Path) -> dict[str, Any]:
-    """What was said of the data when it was made ready; nothing if it never was, or if that is damaged."""
+    """The contents of ready.json; empty if the data was never made ready or the file is damaged."""
     try:
         ready = json.loads((folder / READY).read_bytes())
         return ready if ready.pop("sum", None) == sum_of(ready) else {}
@@ -154,7 +155,7 @@ def sum_of(stored: Any) -> str:
 
 
 def is_prepared(folder: Path) -> bool:
-    """Is everything there, and as it was written? A run that goes on must not learn from a flipped bit."""
+    """Whether all files are there and unchanged. A resumed run must not learn from a flipped bit."""
     ready = read_ready(folder)
     return bool(ready) and all(
         (folder / name).is_file() and sha256(str(folder / name)) == ready["stored"].get(name) for name in (*IDS, *DEV)
@@ -162,13 +163,13 @@ def is_prepared(folder: Path) -> bool:
 
 
 def forget_ids(folder: Path) -> None:
-    """Remove what is large and can be made again."""
+    """Remove the files that are large and can be made again."""
     for file in folder.glob("train.*"):
         file.unlink()
 
 
 def read_dev(corpora: Sequence[Corpus], counts: Counts) -> list[Pair]:
-    """A development or test set: it is small, and held in memory."""
+    """A development or test set, held in memory because it is small."""
     pairs = [pair for corpus in corpora for _, pair in read_pairs(corpus, counts)]
     if not pairs:
         raise InputError(
@@ -182,7 +183,7 @@ def named(corpora: Sequence[Corpus]) -> str:
 
 
 def fingerprint(data: Mapping[str, Sequence[Corpus] | None]) -> dict[str, list[str | None]]:
-    """For each set the SHA-256 sums of its files; None for what cannot be read twice."""
+    """For each set, the SHA-256 sums of its files; None for a file that cannot be read twice."""
     return {
         name: [sha256(path) if os.path.isfile(path) else None for path in files_of(corpora or ())]
         for name, corpora in data.items()
@@ -198,7 +199,7 @@ def sha256(path: str) -> str:
 
 
 def count_encoded(corpus: Corpus, number: int, encoded: Sequence[Encoded], counts: Counts, cut: bool) -> int:
-    """Gives how many pairs of a corpus are kept; those that are not, or not whole, are counted."""
+    """How many pairs of a corpus are kept. Those left out or cut are counted in `counts`."""
     for one in encoded:
         counts.pairs -= 0 if cut else one.too_long[number]
         counts.note("cut" if cut else "too_long", corpus, one.first[number] or 0, one.too_long[number])

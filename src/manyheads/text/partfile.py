@@ -1,8 +1,9 @@
-"""Lines that take long to make: their file appears when all are there, and those that are made already survive `kill -9` and a power cut.
+"""Files of lines that take long to make: finished lines survive `kill -9` and a power cut.
 
-    OUT.part    first, as JSON, what the lines are made from; then lines, so many at a time
+    OUT.part    first, as JSON, what the lines are made from; then the lines, one lot at a time
 
-Only whole lots of lines count. What is made after a stop is then made in the same company as without it. One process works on it at a time.
+OUT appears when all lines are there. Only complete lots count, so lines made after a stop share their lot with the same
+lines as they would without one. One process works on a file at a time.
 """
 
 import fcntl
@@ -25,25 +26,26 @@ def part_of(out: str | Path) -> Path:
 
 
 def check_part(out: str | Path, resume: bool) -> None:
-    """Before anything else is done: is it clear whether to go on?"""
+    """Before any work is done: refuse if it is not clear whether to resume."""
     place = part_of(out)
     if place.exists() and not resume:
         raise OptionError(
-            f"what was stopped goes on with --resume, got {place} and no --resume", hint=f"to begin anew: rm {place}"
+            f"unfinished work must be continued with --resume, got {place} without it",
+            hint=f"to start over: rm {place}",
         )
     if resume and Path(out).exists() and not place.exists():
         raise OptionError(
-            f"--resume goes on with what was stopped, got {out}, which is finished: there is no {place.name}",
+            f"--resume continues unfinished work, got {out}, which is finished: there is no {place.name}",
             hint="without --resume it is made again",
         )
 
 
 class PartFile:
-    """For a `with` statement.
+    """Lines in the making, for a `with` statement.
 
-    made_from   whatever the lines follow from: a part of other lines is refused
-    is_line     does a line look as those that are added? What was damaged meanwhile is refused
-    lot         lines that are added at a time (the last ones may be fewer)
+    made_from   everything that determines the lines: a part made from anything else is refused
+    is_line     whether a line looks like those that are added: a part that was damaged meanwhile is refused
+    lot         lines added at a time (the last lot may be smaller)
     done        lines that are there
     """
 
@@ -75,11 +77,14 @@ class PartFile:
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise InputError(
-                f"one process works on a file at a time, got another one at work on {self.place}"
+                f"only one process may work on a file at a time, got another one at work on {self.place}"
             ) from None
 
     def go_on(self) -> int:
-        """Whole lots stay; what stands behind them was being written when it was stopped."""
+        """Keep the complete lots, and return how many lines they have.
+
+        Anything after them was being written at the stop.
+        """
         self.check(self.file.readline())
         done, end = 0, self.file.tell()
         while lines := read_lot(self.file, self.lot):
@@ -100,39 +105,39 @@ class PartFile:
         changed = [name for name in {**self.made_from, **others} if others.get(name) != self.made_from.get(name)]
         if changed:
             raise InputError(
-                f"what was stopped goes on as it began, got {self.place}, made with another {' and another '.join(changed)}",
-                hint=f"to begin anew: rm {self.place}",
+                f"unfinished work must be continued as it was started, got {self.place}, made with another {' and another '.join(changed)}",
+                hint=f"to start over: rm {self.place}",
             )
 
     def check_lines(self, lines: Sequence[bytes], before: int) -> None:
-        for number, line in enumerate(lines, before + 2):  # the first says what they are made from
+        for number, line in enumerate(lines, before + 2):  # the first line says what they are made from
             try:
                 good = self.is_line(line.decode().removesuffix("\n"))
             except UnicodeDecodeError:
                 good = False
             if not good:
-                raise InputError(f"{self.place} is damaged, in line {number}", hint=f"to begin anew: rm {self.place}")
+                raise InputError(f"{self.place} is damaged, in line {number}", hint=f"to start over: rm {self.place}")
 
     def add(self, lines: Sequence[str]) -> None:
-        """The next lot: once this returns, it stays."""
+        """Write the next lot. Once this returns, the lot is safe on disk."""
         with saving(self.place):
             self.file.write("".join(f"{line}\n" for line in lines).encode())
             sync_file(self.file)
         self.done += len(lines)
 
     def finish(self, last: Callable[[str], str]) -> None:
-        """All is there. `last` makes of each line what is to be written in the end."""
+        """Write the finished file, in which `last` turns each line into its final form, and remove the part."""
         self.file.seek(0)
         self.file.readline()
         with saving(self.place):
             with line_writer(self.out) as write:
                 for line in self.file:
                     write(last(line.decode().removesuffix("\n")))
-            sync(Path(self.out).absolute().parent)  # it is there before its part is gone
+            sync(Path(self.out).absolute().parent)  # the file is on disk before its part is gone
             self.place.unlink()
 
 
 def read_lot(file: BinaryIO, lot: int) -> list[bytes]:
-    """The next one, if there is another whole one."""
+    """The next complete lot, or nothing if there is none."""
     lines = list(islice(file, lot))
     return lines if len(lines) == lot and lines[-1].endswith(b"\n") else []

@@ -1,11 +1,9 @@
 """Targets as a model that writes in parallel learns them: places, some of them masked.
 
-As many places are masked as a number drawn from 1 to all of them says: a model learns to write from nothing, from a few words, and to fill a
-last gap. What is drawn follows from (seed, epoch, pair) alone.
+The number of masked places is drawn between 1 and all of them, so a model learns to write from nothing, to write from a
+few words, and to fill a last gap. What is drawn follows from (seed, epoch, pair) alone.
 
-In one row stand both what is read and what is asked for: an id that is masked is carried as mask + id.
-
-N places of all targets of a batch in a row · B pairs
+One row holds both what is read and what is asked for: an id that is masked is stored as mask + id.
 """
 
 import numpy as np
@@ -22,7 +20,10 @@ Ids = Int[np.ndarray, "*shape"]
 
 
 def hide_places(targets: Rows, keys: Ids, epoch: int, seed: int, mask: int) -> Rows:
-    """`keys` tell pairs apart: the same key and epoch hide the same places, whatever else is in the batch."""
+    """Mask some places of each target.
+
+    `keys` tell pairs apart: the same key and epoch hide the same places, whatever else is in the batch.
+    """
     targets = gathered(targets)
     row, place = places_of(targets)
     stream = mixed(np.uint64(seed) + (np.uint64(epoch) << np.uint64(32)))
@@ -34,7 +35,7 @@ def hide_places(targets: Rows, keys: Ids, epoch: int, seed: int, mask: int) -> R
 
 
 def filled_up(targets: Rows, places: Ids) -> Rows:
-    """Each target in so many places, ends behind it."""
+    """Each target with ends after it, up to its number of `places`."""
     targets = gathered(targets)
     starts = np.cumsum(places) - places
     ids = np.full(int(places.sum()), END, np.int64)
@@ -44,10 +45,10 @@ def filled_up(targets: Rows, places: Ids) -> Rows:
 
 
 def read_there(ids: Ids, mask: int) -> Ids:
-    """What a model reads in places: the mask where something is hidden."""
+    """What a model reads in each place: the mask where something is hidden."""
     return np.minimum(ids, mask)
 
 
 def asked_for(ids: Ids, mask: int) -> Ids:
-    """What it should write there: padding where nothing is hidden."""
+    """What a model should write in each place: padding where nothing is hidden."""
     return np.where(ids >= mask, ids - mask, PADDING)

@@ -1,8 +1,9 @@
-"""Pairs from gettext PO files: msgid → msgstr, each with the line its entry begins on.
+"""Pairs from gettext PO files: msgid → msgstr, each with the line on which its entry begins.
 
-Of an entry with plurals the first form goes with `msgid` and the others with `msgid_plural`; an only form, which stands for
-every number, goes with `msgid_plural`. The header is no pair. What is fuzzy, obsolete or not translated is counted.
-If the header says that the translations are in the language that is to be the source, pairs are turned round.
+In an entry with plurals, the first form goes with `msgid` and the others with `msgid_plural`; a single form, which
+stands for every number, goes with `msgid_plural`. The header is not a pair. Fuzzy, obsolete and untranslated entries
+are left out and counted. If the header says that the translations are in the language that is to be the source, pairs
+are swapped.
 """
 
 import re
@@ -26,9 +27,9 @@ READABLE = {"utf-8", "utf8", "us-ascii", "ascii", "charset"}  # a template that 
 
 @dataclass
 class Entry:
-    """What has been read of an entry: strings by keyword, and what was wrong on the way.
+    """What has been read of an entry: its strings by keyword, and what was wrong on the way.
 
-    too_long   a line above the first keyword that nobody could read: a comment, or else what is missing
+    too_long   a line above the first keyword that was too long to read: a comment, or else the part that is missing
     """
 
     line: int = 0
@@ -71,7 +72,7 @@ def read_po(path: str, reading: ReadOptions) -> Iterator[Row]:
             yield from map(turn, rows_of(entry, path)) if turned else rows_of(entry, path)
             entry = Entry()
         if line is not None and line.startswith(b"#~ msgid "):
-            entry.fuzzy &= bool(entry.strings)  # a flag above it was its own
+            entry.fuzzy &= bool(entry.strings)  # a flag above an obsolete entry belongs to it
             yield Row(number, None, ("obsolete",))
         else:
             read_line(line, entry, path, number, reading)
@@ -80,13 +81,13 @@ def read_po(path: str, reading: ReadOptions) -> Iterator[Row]:
 
 
 def into_source(header: str, reading: ReadOptions) -> bool:
-    """Are the translations in the language that is to be the source?"""
+    """Whether the translations are in the language that is to be the source."""
     language = LANGUAGE.search(header)
     return bool(language and reading.source and same_language(language[1], reading.source))
 
 
 def same_language(one: str, other: str) -> bool:
-    """ "de" and "de_AT" are."""
+    """Whether two names mean the same language, as "de" and "de_AT" do."""
     first, second = (name.lower().replace("-", "_").partition("_")[0] for name in (one, other))
     return first == second
 
@@ -96,7 +97,7 @@ def turn(row: Row) -> Row:
 
 
 def read_line(line: bytes | None, entry: Entry, path: str, number: int, reading: ReadOptions) -> None:
-    """One line more of an entry. Its first fault is kept: what follows is of no use."""
+    """Read another line of an entry. Only the entry's first fault is kept: what follows is of no use."""
     if line is None:
         row = Row(entry.line or number, None, ("too_long",))
         if entry.strings:
@@ -121,7 +122,7 @@ def read_line(line: bytes | None, entry: Entry, path: str, number: int, reading:
 
 
 def read_string(text: str, entry: Entry, where: str) -> None:
-    """`keyword "string"`, or a string that goes on where the last one ended."""
+    """Read `keyword "string"`, or a string that continues the last one."""
     keyword = KEYWORD.match(text)
     string = STRING.fullmatch(text, keyword.end() if keyword else 0)
     if string is None or (keyword is None and not entry.strings):

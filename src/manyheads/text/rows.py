@@ -1,4 +1,4 @@
-"""What every reader of a corpus gives, whatever the format: rows. A row is a pair, or the reason why there is none."""
+"""Rows, which the readers of all formats yield. A row is a pair, or the reason why there is none."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,18 +22,18 @@ __all__ = [
 
 Pair = tuple[str, str]
 BadLines = Literal["error", "skip", "replace"]
-HOW_TO_NAME = "by --source and --target; where a model is trained, by --set data.source=… --set data.target=…"
+HOW_TO_NAME = "with --source and --target or, for training, with --set data.source=… --set data.target=…"
 SHOWN = 200
-"""Characters of a bad row that are kept to be shown."""
+"""Characters of a bad row that are kept for display."""
 
 
 @dataclass(frozen=True)
 class ReadOptions:
     """How files are read: `data.source`, `data.target` and `data.bad_lines` of a recipe.
 
-    source, target   what the sides are called in files that name them: keys of JSONL, languages of TMX
-    bad_lines        "error": refuse a file with lines that cannot be read; "skip" them; "replace" the bytes that are not UTF-8
-    texts            a line is a text, whatever is in it, and not a pair: one whose target is blank
+    source, target   names of the sides in files that name them: keys of JSONL, languages of TMX
+    bad_lines        "error": refuse a file with unreadable lines; "skip" them; "replace" the bytes that are not UTF-8
+    texts            every line is a text, whatever is in it, and makes a pair with a blank target
     labels           the target is a label, which stands before its text (see `labelled`)
     """
 
@@ -44,16 +44,17 @@ class ReadOptions:
     labels: bool = False
 
     def usable(self, pair: Pair | None) -> bool:
-        """Is there something to learn from?"""
+        """Whether there is something to learn from."""
         return pair is not None and bool(pair[0]) and (self.texts or bool(pair[1]))
 
 
 class Row(NamedTuple):
-    """
+    """One row of a corpus.
+
     line    where it begins, counted from 1
     pair    source and target, each one line; None if there is none
-    notes   fields of `Counts` that count it: why there is no pair, or what is odd about the one there is
-    fault   what to say of a row that cannot be read; without a note it makes the whole file unusable
+    notes   fields of `Counts` that count it: why there is no pair, or what is odd about the pair
+    fault   the error, if the row cannot be read; without a note, it makes the entire file unusable
     text    the beginning of what could not be read
     """
 
@@ -70,7 +71,10 @@ def bad_row(line: int, note: str, fault: InputError, text: str | bytes) -> Row:
 
 
 def read_line_rows(path: str, reading: ReadOptions, limit: int, parse: Callable[[int, str], Row]) -> Iterator[Row]:
-    """Rows of a format that has one a line. `parse` is given text that is not blank; what it refuses is no pair."""
+    """Rows of a format with one row per line.
+
+    `parse` is given text that is not blank; what it refuses is not a pair.
+    """
     for number, line in enumerate(read_lines(path, limit), 1):
         if line is None:
             yield Row(number, None, ("too_long",))
@@ -93,7 +97,10 @@ def line_row(line: bytes, path: str, number: int, reading: ReadOptions, parse: C
 
 
 def decode(line: bytes, path: str, number: int, reading: ReadOptions) -> tuple[str, tuple[str, ...]]:
-    """Text and what to note about it. What is not UTF-8 raises, or is replaced; UTF-16 has nothing that could be saved."""
+    """A line as text, and notes about it. Raises if it is not UTF-8, unless bad bytes are to be replaced.
+
+    UTF-16 always raises: nothing in it could be saved.
+    """
     try:
         return decode_line(line, path, number), ()
     except InputError:
@@ -103,7 +110,10 @@ def decode(line: bytes, path: str, number: int, reading: ReadOptions) -> tuple[s
 
 
 def segment_row(line: int, source: str, target: str) -> Row:
-    """A pair from a format whose segments may have several lines: each becomes one line, within the bounds of one."""
+    """A pair from a format whose segments may have several lines.
+
+    Each side becomes one line; if a side is too long for a line, there is no pair.
+    """
     if any(len(side) > MAX_LINE or len(side.encode("utf-8")) > MAX_LINE for side in (source, target)):
         return Row(line, None, ("too_long",))
     pair = one_line(source), one_line(target)
@@ -111,7 +121,7 @@ def segment_row(line: int, source: str, target: str) -> Row:
 
 
 def one_line(text: str) -> str:
-    """A newline and the blanks around it become one space; at an end, nothing."""
+    """A newline and the blanks around it become one space, or nothing at either end of the text."""
     if "\n" not in text:
         return text
     return " ".join(filter(None, (part.strip(" \t\r") for part in text.split("\n"))))

@@ -1,9 +1,9 @@
 """Sequences of ids on disk, read through memory maps: a corpus may be larger than memory.
 
-NAME.ids       every id, one sequence after the other
-NAME.offsets   where each sequence starts, and at last where they end
+NAME.ids       all ids, one sequence after the other
+NAME.offsets   where each sequence starts, and finally where the last one ends
 
-Beside the two sides of a corpus lie the lines that their pairs stood in, one number each.
+Beside the two sides of a corpus lies a file with the line number of each pair.
 """
 
 import shutil
@@ -27,12 +27,12 @@ CHUNK = 1 << 20
 
 
 def id_type(vocabulary: int) -> type[np.unsignedinteger]:
-    """Half the disk for every vocabulary that people use."""
+    """16 bits, or 32 if the vocabulary needs them: half the disk space for every vocabulary that people use."""
     return np.uint16 if vocabulary <= 1 << 16 else np.uint32
 
 
 class Sequences:
-    """Sequences of ids, by number."""
+    """Sequences of ids, indexed by number."""
 
     def __init__(self, path: Path, vocabulary: int) -> None:
         self.path, self.vocabulary = path, vocabulary
@@ -47,7 +47,7 @@ class Sequences:
         return self.ids[self.offsets[row] : self.offsets[row + 1]]
 
     def rows(self, rows: Ids, epoch: int = 0, room: int | None = None) -> "Rows":
-        """The given sequences; they are the same in every epoch."""
+        """The given sequences, which are the same in every epoch."""
         return Rows(self.ids, self.offsets[rows], self.lengths[rows])
 
     def begin(self, rows: Ids, epoch: int = 0, room: int | None = None) -> "Later":
@@ -65,7 +65,7 @@ class Rows(NamedTuple):
         return Rows(self.ids, self.starts[list(rows)], self.lengths[list(rows)])
 
     def padded(self, before: int | None = None, after: int | None = None) -> Int[np.ndarray, "B T"]:
-        """Each a row, 0 behind it; `before` and `after` are ids put around each."""
+        """One sequence per row, with 0 after it; `before` and `after` are ids put around each."""
         head, tail = int(before is not None), int(after is not None)
         longest = int(self.lengths.max(initial=0))
         column = np.arange(longest)
@@ -81,9 +81,10 @@ class Rows(NamedTuple):
     def packed(
         self, tokens: int, sequences: int, padding: int, longest: int, after: int | None = None
     ) -> tuple[Int[np.ndarray, " N"], Int[np.ndarray, " starts"]]:
-        """(one after the other, `after` behind each, if there is one, then 0 up to `tokens`; where each starts, and at last `tokens`).
+        """(the sequences one after the other, filled up with 0 to `tokens`; where each starts, and finally `tokens`).
 
-        Behind the sequences stand empty ones, up to the given number, and then so many of padding, none longer than `longest`.
+        `after`, if given, follows each sequence. Empty sequences come next, up to the given number of `sequences`, and
+        then `padding` more that hold the padding, none longer than `longest`.
         """
         lengths = self.lengths + (after is not None)
         ends = np.cumsum(lengths)
@@ -101,7 +102,7 @@ class Rows(NamedTuple):
 
 
 Later = Callable[[], Rows]
-"""Rows that others may be at work on: who calls it waits for them."""
+"""Rows that processes may still be working on: the caller waits for them."""
 
 
 def beside(path: Path, what: str) -> Path:
@@ -115,7 +116,10 @@ def map_file(path: Path, dtype: type | np.dtype) -> np.ndarray:
 
 @contextmanager
 def sequence_writer(path: Path, vocabulary: int) -> Iterator[Callable[[Sequence[bytes]], None]]:
-    """A function that appends sequences (32-bit numbers); nothing is held in memory, and at the end all is on disk."""
+    """A function that appends sequences (32-bit numbers).
+
+    Nothing is held in memory, and on exit everything is on disk.
+    """
     dtype = id_type(vocabulary)
     end = 0
     with open(beside(path, "ids"), "wb") as ids, open(beside(path, "offsets"), "wb") as offsets:
@@ -134,7 +138,7 @@ def sequence_writer(path: Path, vocabulary: int) -> Iterator[Callable[[Sequence[
 
 
 def join_sequences(path: Path, parts: Sequence[Path]) -> None:
-    """Sequences of several writers, one after the other; the parts are removed."""
+    """Join the sequences of several writers, in order; the parts are removed."""
     end = 0
     join_files(beside(path, "ids"), [beside(part, "ids") for part in parts])
     with open(beside(path, "offsets"), "wb") as offsets:
@@ -150,7 +154,7 @@ def join_sequences(path: Path, parts: Sequence[Path]) -> None:
 
 
 def join_files(path: Path, parts: Sequence[Path]) -> None:
-    """Files one after the other; the parts are removed."""
+    """Join files, in order; the parts are removed."""
     with open(path, "wb") as whole:
         for part in parts:
             with open(part, "rb") as file:

@@ -21,17 +21,19 @@ Place = tuple[int, int]
 
 BLOCK = 10_000
 HELD_OUT = 1_000
-"""Pairs that are held out if there is no development set: about every twentieth, but no more than about these."""
+"""Pairs held out if there is no development set: about every twentieth, but not many more than this."""
 
 LEARNT_FROM = 500_000
-"""Pairs that a vocabulary is learnt from: of more, every n-th. More would cost memory and hardly change it."""
+"""Pairs that a vocabulary is learnt from; of more, every n-th. More would cost memory and hardly change the result."""
 
 
 class Spool:
-    """What `corpora` hold, one after the other. Nothing of it stays in memory, however many pairs there are.
+    """The pairs of `corpora`, one corpus after the other.
+
+    None of the text stays in memory, however many pairs there are.
 
     digest   SHA-256 sum of the text
-    marks    bytes of the source and of the target file before each block of pairs, and before nothing at last
+    marks    positions in the source and target files, in bytes: before each block of pairs, and at the end
     """
 
     def __init__(self, folder: Path, counts: Counts, corpora: Sequence[Corpus], dev: Sequence[Pair] = ()) -> None:
@@ -42,7 +44,7 @@ class Spool:
         folder.mkdir(exist_ok=True)
         try:
             self.digest = self.write()
-        except (InputError, OSError):  # what cannot be used leaves nothing behind
+        except (InputError, OSError):  # unusable data leaves nothing behind
             shutil.rmtree(folder)
             raise
 
@@ -74,10 +76,11 @@ class Spool:
         return digest.hexdigest()
 
     def hold_out(self) -> list[Pair]:
-        """About every twentieth pair, or fewer, for development; they are not trained on.
+        """Take about every twentieth pair, or fewer, for development; these pairs are not trained on.
 
-        A source is held out with all its targets, chosen by its checksum: a pair that is there twice, or a word with two
-        pronunciations, is never on both sides. Of each label, a text is spared: what is held out is of labels that are learnt.
+        A source is held out with all its targets, chosen by its checksum, so a repeated pair, or a word with two
+        pronunciations, is never on both sides. One text of each label is spared, so that only labels that are also
+        learnt are held out.
         """
         pairs = self.counts.pairs
         if pairs < 2:
@@ -89,7 +92,7 @@ class Spool:
         lowest = min((n for _, (source, _) in self.pairs() if (n := checksum(source)) not in spared), default=None)
         if lowest is None:
             raise InputError(
-                f"a text of each label must be left to learn from if some are to be held out, got {pairs:,} texts, none of them to spare",
+                f"a text of each label must remain for training if some are to be held out, got {pairs:,} texts, none of them to spare",
                 hint="--dev names a development set",
             )
         limit = max(2**32 // max(20, -(-pairs // HELD_OUT)), lowest + 1)  # at least one
@@ -100,7 +103,7 @@ class Spool:
         return held_out
 
     def last_of_labels(self) -> frozenset[int]:
-        """Of each label, the checksum that would be held out last: as a rule, one that is never."""
+        """For each label, the checksum that would be held out last, which as a rule never is."""
         if not self.corpora[0].reading.labels:
             return frozenset()
         last: dict[str, int] = {}
@@ -109,18 +112,18 @@ class Spool:
         return frozenset(last.values())
 
     def pairs(self) -> Iterator[tuple[Place, Pair]]:
-        """All that is not held out."""
+        """All pairs that are not held out."""
         return read_spool(self.folder, self.marks[0], self.marks[-1], self.held_out_below, self.spared)
 
     def sources(self) -> Iterator[str]:
-        """Those that a vocabulary is learnt from."""
+        """The sources that a vocabulary is learnt from."""
         return (pair[0] for _, pair in self.some())
 
     def targets(self) -> Iterator[str]:
         return (pair[1] for _, pair in self.some())
 
     def all_targets(self) -> Iterator[str]:
-        """If they are labels, none may be missed."""
+        """Every target that is not held out: if they are labels, none may be missed."""
         return (pair[1] for _, pair in self.pairs())
 
     def some(self) -> Iterator[tuple[Place, Pair]]:
@@ -130,7 +133,7 @@ class Spool:
 def read_spool(
     folder: Path, start: tuple[int, int], end: tuple[int, int], held_out_below: int, spared: Container[int]
 ) -> Iterator[tuple[Place, Pair]]:
-    """The pairs between two marks, but those that are held out."""
+    """The pairs between two marks, except those that are held out."""
     with open(folder / SOURCE, "rb") as sources, open(folder / TARGET, "rb") as targets:
         sources.seek(start[0])
         targets.seek(start[1])
@@ -144,7 +147,7 @@ def read_spool(
 
 
 def is_held_out(number: int, below: int, spared: Container[int]) -> bool:
-    """Of a source with this checksum."""
+    """Whether a source with this checksum is held out."""
     return number < below and number not in spared
 
 

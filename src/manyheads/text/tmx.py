@@ -1,8 +1,9 @@
-"""Pairs from TMX (1.1 to 1.4b), the XML of translation memories, read in a stream by expat.
+"""Pairs from TMX (1.1 to 1.4b), the XML of translation memories, read as a stream by expat.
 
-A unit gives one pair: the first text in each of the two languages. Which these are, the recipe says; if it does not, the
-header's `srclang` is the source and the only other language the target. "en" matches "en-US".
-Nothing is fetched, and entities of a file's own making are refused: a few lines of them can become gigabytes.
+A unit gives one pair: the first text in each of the two languages. The recipe names these; if it does not, the header's
+`srclang` is the source and the only other language is the target. "en" matches "en-US".
+
+Nothing is fetched, and entities that a file defines are refused: a few lines of them can become gigabytes.
 """
 
 from array import array
@@ -39,7 +40,8 @@ def read_tmx(path: str, reading: ReadOptions) -> Iterator[Row]:
 class Unit:
     """What has been read of a unit: how many texts there are in each wanted language, and the first of them.
 
-    As long as nobody knows which are wanted, all are: what is told by the file itself are languages without a region.
+    Until the wanted languages are known, every language is kept, under its name without a region: languages that the
+    file itself determines are always named so.
     """
 
     def __init__(self) -> None:
@@ -88,7 +90,7 @@ class Units:
                 yield from self.ready
                 self.ready.clear()
             self.parser.Parse(b"", True)
-        except (expat.ExpatError, LookupError, ValueError) as error:  # an encoding that nobody knows is a LookupError
+        except (expat.ExpatError, LookupError, ValueError) as error:  # an unknown encoding is a LookupError
             if isinstance(error, InputError):
                 raise
             raise self.fault("must be well-formed XML", str(error).partition(": line ")[0]) from None
@@ -102,7 +104,7 @@ class Units:
     def start(self, name: str, attributes: dict[str, str]) -> None:
         self.depth += 1
         if self.depth == 1 and name != "tmx":
-            raise self.fault("must begin with <tmx>", f"<{name[:40]}>")
+            raise self.fault("must start with <tmx>", f"<{name[:40]}>")
         if self.depth > DEEPEST:
             raise self.fault(f"must have elements at most {DEEPEST} deep", "more")
         if self.segment is not None:
@@ -135,9 +137,9 @@ class Units:
         raise self.fault("must declare no entities", f"{name[:40]!r}", "write the characters themselves, or &#160;")
 
     def refuse_skipped(self, name: str, is_parameter: bool) -> None:
-        if not is_parameter:  # those are of the DTD alone
+        if not is_parameter:  # parameter entities belong to the DTD alone
             raise self.fault(
-                "must use no entities but those of XML", f"&{name[:40]};", "write the character itself, or &#160;"
+                "must only use the entities of XML", f"&{name[:40]};", "write the character itself, or &#160;"
             )
 
     # ── units ──
@@ -160,13 +162,13 @@ class Units:
         self.ready += [Row(self.line, None, ("alternatives",))] * alternatives
 
     def two_languages(self) -> Languages | None:
-        """As soon as the second has been seen: the header's language, and the other."""
+        """The header's language and the only other one, as soon as both have been seen."""
         source = language_of(self.declared)
         others = [language for language in self.found if language != source]
         return (source, others[0]) if source in self.found and len(others) == 1 else None
 
     def language_fault(self) -> InputError | None:
-        """What nobody could know before the end of the file."""
+        """What is wrong with the languages, which shows only at the end of the file."""
         listed = ", ".join(f"{language!r} ({count:,})" for language, count in sorted(self.found.items()))
         got = f"got {self.path}: {listed or 'no unit at all'}"
         if self.named and self.wanted and not self.pairs and self.found:
@@ -175,14 +177,14 @@ class Units:
             return InputError(f"a TMX file must have units in {self.wanted[0]!r} and {self.wanted[1]!r}, {got}", near)
         if not self.named and self.found and (self.wanted is None or len(self.found) > 2):
             return InputError(
-                f"a TMX file without named languages must have two, and a srclang that is one of them, {got}",
-                hint=f"they are named {HOW_TO_NAME}",
+                f"a TMX file whose languages are not named must have exactly two, one of them its srclang, {got}",
+                hint=f"name them {HOW_TO_NAME}",
             )
         return None
 
 
 def language_of(tag: str) -> str:
-    """The language of a tag, without region and script: "en" of "en-US"."""
+    """The language of a tag, without region and script: "en" for "en-US"."""
     return tag.lower().replace("_", "-").partition("-")[0]
 
 

@@ -1,11 +1,11 @@
-"""What a tokenizer is: a line of text to ids and back, exactly, whatever the text.
+"""What a tokenizer is: it turns any line of text into ids, and the ids back into exactly that text.
 
-    bpe          pieces of words, learnt by byte-pair encoding over bytes                             bytepairs.py
-    characters   one piece a character                                                                listed.py
-    symbols      one piece for what stands between single spaces: phones, words, fields of a log      listed.py
+    bpe          pieces of words, learnt by byte-pair encoding over bytes                        bytepairs.py
+    characters   one piece per character                                                         listed.py
+    symbols      one piece for whatever stands between single spaces: phones, words, log fields  listed.py
 
-In all of them ids 0, 1 and 2 are padding, begin and end. No text can produce them: they have no spelling. What was never
-seen in training is spelt in bytes, so nothing is unknown. No id spells a newline: one line in, one line out.
+In all of them, ids 0, 1 and 2 are padding, begin and end. They have no spelling, so no text can produce them. Whatever
+training has never seen is spelt in bytes, so nothing is unknown. No id spells a newline: one line in, one line out.
 """
 
 import codecs
@@ -38,12 +38,12 @@ NEWLINE = ord("\n")
 BYTES = [bytes([b]) for b in range(256) if b != NEWLINE]
 FIRST = len(SPECIALS)
 PACKED = "i"
-"""32-bit numbers, as `array` calls them."""
+"""The type code of `array` for 32-bit numbers."""
 
 SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 ANGLES = "manyheads.angles"
-"""How to decode what is shown to people: that which is no whole letter as its bytes, ‹f0›."""
+"""The error handler for decoding text for display: bytes that are not a complete letter become ‹f0› and the like."""
 
 
 class Tokenizer(Protocol):
@@ -57,19 +57,19 @@ class Tokenizer(Protocol):
         ...
 
     def encode_packed(self, texts: Sequence[str]) -> list[bytes]:
-        """The same as 32-bit numbers: for millions of texts."""
+        """The same as 32-bit numbers, for millions of texts."""
         ...
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text that ids spell; specials are silent."""
+        """The text that ids spell; special ids add nothing."""
         ...
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """What each id stands for, to be shown to people."""
+        """What each id stands for, for display."""
         ...
 
     def units(self, ids: Iterable[int]) -> Units:
-        """The word that each id is part of; where pieces are characters, the character."""
+        """The number of the word that each id is part of, or of the character if pieces are characters."""
         ...
 
     def as_json(self) -> dict[str, Any]: ...

@@ -1,8 +1,8 @@
-"""Which pairs have a turn in which epoch, when some corpora are met more often than others.
+"""Which pairs have a turn in which epoch, when some corpora are used more often than others.
 
-A corpus of weight 2 is met twice an epoch. One of weight 0.3 is sorted by length and cut into 0.3 × n places of
-neighbours, and each epoch takes the next pair of every place: the longest that a place may give counts as the room that
-its turn takes, so that this is the same in every epoch.
+A corpus of weight 2 is used twice per epoch. A corpus of weight 0.3 with n pairs is sorted by length and cut into 0.3n
+places of neighbouring pairs, and each epoch takes the next pair of every place. The longest pair of a place counts as
+the room that its turn takes, so the room is the same in every epoch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,9 +20,10 @@ LONGEST = (1 << 20) - 1
 
 
 class Turns:
-    """
-    sources, targets   tokens of each pair, the special ones included
-    corpora            how many of the pairs, one corpus after the other, have which weight; by default all have weight 1
+    """The turns of pairs.
+
+    sources, targets   tokens of each pair, special ones included
+    corpora            (pairs, weight) of each corpus, one corpus after the other; by default all pairs have weight 1
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class Turns:
         return all_rows[mixed], all_room[mixed]
 
     def most(self) -> tuple[Numbers, Numbers]:
-        """Tokens that each turn may take on either side, whatever pair it is that has it."""
+        """The most tokens that each turn may take on either side, whichever pair has it."""
         if not self.vary:
             return self.sources, self.targets
         turns = list(self.places(0))
@@ -55,8 +56,10 @@ class Turns:
         )
 
     def places(self, epoch: int) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
-        """Of each corpus, as often as it is met: (its pairs, sorted; who of them have a turn; where the places begin that they stand for).
-        Places are the same in every epoch."""
+        """For each corpus, once per use: its sorted pairs, which of them have a turn, and where their places start.
+
+        Places are the same in every epoch.
+        """
         order, start = self.sorted_rows(0), 0
         for number, (count, weight) in enumerate(self.corpora):
             own = order[(order >= start) & (order < start + count)]
@@ -65,7 +68,10 @@ class Turns:
                 yield own, some, starts
 
     def sorted_rows(self, epoch: int) -> Numbers:
-        """By length, then by target length, then at random: one number each, sorted. (A stable sort: alike everywhere.)"""
+        """Pairs sorted by length, then by target length, then at random, as one number each.
+
+        The sort is stable, so the order is the same on every machine.
+        """
         key = np.minimum(self.longest, LONGEST).astype(np.uint64) << np.uint64(44)
         key |= np.minimum(self.targets, LONGEST).astype(np.uint64) << np.uint64(24)
         key |= generator(self.seed, epoch, "ties").integers(0, 1 << 24, len(key), np.uint32)
@@ -73,19 +79,19 @@ class Turns:
 
 
 def generator(seed: int, number: int, purpose: str) -> np.random.Generator:
-    """`number` is that of an epoch or a corpus."""
+    """`number` is the number of an epoch or of a corpus."""
     stream = 4 * number + ("batches", "weights", "ties", "packs").index(purpose)
     return np.random.Generator(np.random.Philox(key=np.array([seed, stream], np.uint64)))
 
 
 def weighted(own: Numbers, weight: float, epoch: int, random: np.random.Generator) -> list[tuple[Numbers, Numbers]]:
-    """Which of a corpus' sorted pairs have a turn, and for each turn where the pairs begin that might have it."""
+    """For each use, which of a corpus's sorted pairs have a turn, and where the pairs that may have it start."""
     count, times = len(own), int(weight)
     whole = np.arange(count)
     found = [(whole, whole)] * times
     if weight > times and count:
         places = max(1, round((weight - times) * count))
         bounds = np.arange(places + 1) * count // places
-        first = random.integers(0, 1 << 31, places)  # in some places the shortest begins, in others the longest
+        first = random.integers(0, 1 << 31, places)  # each place starts at a pair of its own
         found.append((bounds[:-1] + (first + epoch) % np.diff(bounds), bounds[:-1]))
     return found

@@ -1,7 +1,7 @@
-"""Which word each piece is part of. Alignments link words, or characters where these are the pieces.
+"""Which word each piece is part of. Alignments link words, or characters if the pieces are characters.
 
-A word is what stands between spaces (U+0020, no other blank). What a model writes need not be whole UTF-8, so both are
-counted over bytes, as they will read once decoded.
+A word is what stands between spaces (U+0020, no other blank). What a model writes need not be valid UTF-8, so words and
+characters are counted over bytes, as they will read once decoded.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,13 +9,13 @@ from collections.abc import Iterable, Sequence
 __all__ = ["Units", "character_units", "letter_words", "move_units", "word_units"]
 
 Units = list[int | None]
-"""Of each piece, or letter, the number of the unit it is in; None for a space between words."""
+"""For each piece or letter, the number of the unit it is in; None for a space between words."""
 
 SPACE = ord(" ")
 
 
 def word_units(spellings: Iterable[bytes]) -> Units:
-    """The word of each piece; of one with parts of two words, the first."""
+    """The word of each piece. A piece with parts of two words counts as the first."""
     found: Units = []
     words, inside = 0, False
     for spelling in spellings:
@@ -29,7 +29,7 @@ def word_units(spellings: Iterable[bytes]) -> Units:
 
 
 def character_units(spellings: Iterable[bytes]) -> Units:
-    """The character of each piece: several bytes may spell one."""
+    """The character of each piece. Several bytes may spell one character."""
     found: Units = []
     characters, begun = 0, b""
     for spelling in spellings:
@@ -55,10 +55,10 @@ def letter_words(text: str) -> Units:
 
 
 def move_units(parts: Sequence[str], whole: str, words: bool) -> list[dict[int, int]]:
-    """For each part of a text, the units of the part → the units of the whole.
+    """For each part of a text, a map from the units of the part to those of the whole text.
 
-    Parts are cut out of a line, or joined to one, with or without blanks between them: what is not blank stays in order.
-    A unit without ink has no place in the whole.
+    Parts are cut out of a line, or joined into one, with or without blanks between them; everything that is not blank
+    stays in order. A unit that is only blanks has no place in the whole.
     """
     ink = (unit for letter, unit in zip(whole, letter_units(whole, words), strict=True) if not letter.isspace())
     moves: list[dict[int, int]] = []

@@ -1,5 +1,7 @@
-"""The tokenizers of a model: one for the source and one for the target, or one for both; of a classifier, one for texts, and its labels.
-Stored as plain JSON."""
+"""The tokenizers of a model, stored as plain JSON: one for the source and one for the target, or one for both.
+
+A classifier has one for texts, and its labels.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -20,16 +22,19 @@ from manyheads.text.tokenizer import PACKED, Tokenizer
 __all__ = ["Vocabulary", "train_tokenizer", "train_vocabulary"]
 
 SCHEMA, BACKWARDS = 1, 2
-"""The second is of targets that are written backwards, which an earlier version would have read as if they were not."""
+"""The second is for targets written backwards, which earlier versions would have read as if they were not."""
 LARGEST = 64 << 20
-"""Bytes of a tokenizer file: far above what any vocabulary needs."""
+"""The largest size of a tokenizer file, in bytes: far above what any vocabulary needs."""
 
 LEARNT: dict[str, Any] = {kind.kind: kind for kind in (BytePairs, Characters, Symbols)}
 KINDS = LEARNT | {kind.kind: kind for kind in (ForeignPieces, Labels)}
 
 
 class Vocabulary:
-    """`source` and `target` tokenizers, of the same pieces if the vocabulary is `joint`; `backwards`: targets are written from their end."""
+    """`source` and `target` tokenizers, with the same pieces if the vocabulary is `joint`.
+
+    If it is `backwards`, targets are written from their end.
+    """
 
     def __init__(self, source: Tokenizer, target: Tokenizer | None = None, *, backwards: bool = False) -> None:
         self.source, self.joint, self.backwards = source, target is None or target is source, backwards
@@ -42,13 +47,13 @@ class Vocabulary:
 
     @property
     def labels(self) -> Labels:
-        """Of a classifier."""
+        """The labels of a classifier."""
         if not isinstance(self.target, Labels):
-            raise OptionError(f"a classifier has labels, got a vocabulary with {self.target.kind!r}")
+            raise OptionError(f"a classifier must have labels, got a vocabulary with {self.target.kind!r}")
         return self.target
 
     def encode_sources(self, lines: Sequence[str]) -> list[bytes]:
-        """As 32-bit numbers. What has labels may be two texts, with a tab between them."""
+        """Ids as 32-bit numbers. In a vocabulary with labels, a line may hold two texts with a tab between them."""
         if isinstance(self.target, Labels):
             return [np.array(ids, PACKED).tobytes() for ids in join_texts(self.source, lines)]
         return self.source.encode_packed(lines)
@@ -70,7 +75,7 @@ class Vocabulary:
             source, target = stored["source"], stored["target"]
             tokenizers = load_tokenizer(source), None if target is None else load_tokenizer(target)
             return cls(*tokenizers, backwards=stored["schema"] == BACKWARDS)
-        # Not JSON, or JSON of another shape, or nested without end:
+        # Not JSON, or JSON of another shape, or nested too deeply:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(f"a tokenizer file must be as Manyheads writes it, got {where}: {brief(error)}") from None
 
@@ -80,7 +85,7 @@ def load_tokenizer(stored: dict[str, Any]) -> Tokenizer:
 
 
 def train_tokenizer(kind: str, texts: Iterable[str], size: int) -> Tokenizer:
-    """A tokenizer of at most `size` pieces, specials included, learnt from texts."""
+    """A tokenizer of at most `size` pieces, special ones included, learnt from texts."""
     return choose("data.tokenizer", kind, LEARNT).train(texts, size)
 
 
@@ -93,7 +98,7 @@ def train_vocabulary(
     joint: bool,
     backwards: bool = False,
 ) -> Vocabulary:
-    """From the lines of both sides: one vocabulary for the two, or one for each."""
+    """A vocabulary learnt from the lines of both sides: one tokenizer if it is `joint`, otherwise one for each side."""
     if joint:
         return Vocabulary(train_tokenizer(kinds[0], chain(sources(), targets()), size), backwards=backwards)
     both = train_tokenizer(kinds[0], sources(), size), train_tokenizer(kinds[1], targets(), size)

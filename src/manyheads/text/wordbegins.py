@@ -1,9 +1,9 @@
-"""Which pieces begin a word: a table, so that the words of a whole batch are found at once.
+"""Which pieces begin a word: a table, so that the words of an entire batch are found at once.
 
-bpe          what begins with a space; and, where a script knows no spaces, every piece that begins with a letter of it
-characters   every character; of one that is spelt in bytes, the first
+bpe          pieces that begin with a space, or with a letter of a script that does not use spaces
+characters   every character; if it is spelt in bytes, the first of them
 symbols      every piece
-imported     what has no "##" before it, or, of pieces of bytes, what has a space
+imported     pieces without a leading "##"; byte-level pieces that begin with a space
 """
 
 import re
@@ -19,11 +19,11 @@ from manyheads.text.tokenizer import Tokenizer
 __all__ = ["word_begins"]
 
 UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
-"""Letters of Thai, Lao, Burmese, Khmer, Chinese and Japanese. Without them a line of these would be one word."""
+"""Letters of Thai, Lao, Burmese, Khmer, Chinese and Japanese. Without this rule, a line of these would be one word."""
 
 
 def word_begins(tokenizer: Tokenizer) -> Bool[np.ndarray, " pieces"]:
-    """For each id; what stands first in a text begins a word in any case."""
+    """For each id, whether it begins a word. (The first piece of a text does in any case, whatever the table says.)"""
     match tokenizer:
         case BytePairs():
             return np.array([begins_spelt(spelling) for spelling in tokenizer.spellings])
@@ -41,10 +41,13 @@ def begins_spelt(spelling: bytes) -> bool:
 
 
 def first_letter(spelling: bytes) -> str:
-    """Of bytes that may end within a letter: the first of those that it can become. Nothing, if they begin within one."""
+    """The letter that a spelling begins with, or "" if that is ASCII or if the bytes start inside a letter.
+
+    If the bytes end inside the letter, it is the first letter that they can be completed to.
+    """
     return (spelling[:4] + b"\x80\x80\x80")[:4].decode("utf-8", errors="ignore")[:1] if spelling[:1] >= b"\xc0" else ""
 
 
 def is_inside(spelling: bytes) -> bool:
-    """Bytes of UTF-8 that begin with these two bits go on with a letter."""
+    """Whether a spelling starts inside a letter: UTF-8 bytes whose top bits are 10 continue one."""
     return spelling[0] & 0b1100_0000 == 0b1000_0000

@@ -34,7 +34,7 @@ from manyheads.training.tuning import Base, finetune_recipe, is_finetuning, take
 __all__ = ["Trained", "train"]
 
 LENIENT = {"stop": False, "warn": True}
-"""By what is to be done when something cannot be saved: does the run go on?"""
+"""For each value of `on_save_error`: does the run continue after a failed save?"""
 
 
 def train(
@@ -55,18 +55,20 @@ def train(
 ) -> Trained:
     """Train what a recipe describes on pairs from files.
 
-    recipe   a preset's name, a TOML file, or a Recipe; by default one that suits the number of pairs, or that of the run that goes on.
-             With a base its training section counts, by default that of "finetune".
-    train    one file of pairs, or a source file and a target file; or several of them
-    dev      the same, to judge by; without it some training pairs are held out
-    base     a run folder or a bundled model to be trained further
-    teachers run folders or bundled models whose predictions are learnt, too (train.taught says how much); the model has their vocabulary
-    old_dev  what the base was judged by, to see what is forgotten (by default what its run folder has of it)
+    recipe   a preset's name, a TOML file, or a Recipe; by default one that suits the number of pairs, or the resumed
+             run's. With a base its training section counts, by default that of "finetune".
+    train    one file of pairs, or a source file and a target file; or several of these
+    dev      the same, for validation; without it some training pairs are held out
+    base     a run folder or a bundled model to fine-tune
+    teachers run folders or bundled models whose predictions are learnt, too (train.taught sets their share); the model
+             has their vocabulary
+    old_dev  what the base was validated on, to see what is forgotten (by default what its run folder has of it)
     out      the run's folder
-    changes  keys of the recipe that differ: {"train.steps": 1000}
-    resume   go on with the run in `out`, if there is one
-    data_changed   go on although the data is not what the run began with: from here on with what is there now
-    on_save_error  "stop": a disk that is full ends the run; "warn": what could not be saved is said and counted, and the run goes on
+    changes  keys of the recipe to change: {"train.steps": 1000}
+    resume   resume the run in `out`, if there is one
+    data_changed   resume although the data is not what the run started with, and train on the new data from here on
+    on_save_error  "stop": a failed save, such as on a full disk, ends the run; "warn": it is reported and counted, and
+                   the run continues
     """
     lenient = choose("--on-save-error", on_save_error, LENIENT)
     run = Run(Path(out))
@@ -86,9 +88,9 @@ def train(
         if finished and not data_changed:
             team.together(lambda: task_of(chosen).check(chosen, run.data, data))
         if finished:
-            why = "it no longer got better" if finished["reason"] == "patience" else "all steps done"
+            why = "it stopped improving" if finished["reason"] == "patience" else "all steps done"
             for change in told:
-                show.say(f"{change}: not taken")
+                show.say(f"{change} (ignored)")
             show.say(f"{run.root} is finished ({why}, step {finished['step']:,}); nothing to do")
             return Trained(run.root, finished["step"], finished["metrics"], finished["reason"])
         if going_on:
@@ -101,12 +103,15 @@ def train(
 
 
 def as_one(machine: Machine, team: Team) -> Machine:
-    """Of a team, all multiply in the precision that everybody is good at."""
+    """The machine, in a precision that suits all processes of a team: fp32 if any of them needs it."""
     return replace(machine, precision="fp32") if "fp32" in team.gather(machine.precision) else machine
 
 
 def as_before(machine: Machine, wanted: str, run: Run) -> Machine:
-    """A run on a CPU goes on in the precision that it began with, where "auto" would now be another; before that was noted, it was fp32."""
+    """The machine, in the precision that a resumed run on a CPU started with.
+
+    "auto" might now choose another. Before the precision was noted, it was fp32.
+    """
     progress = newest_progress(run.checkpoints)
     if progress is None or wanted != "auto" or machine.device.type != "cpu":
         return machine
@@ -116,13 +121,13 @@ def as_before(machine: Machine, wanted: str, run: Run) -> Machine:
 def with_teachers(
     recipe: str | Path | Recipe | None, changes: Mapping[str, Any], teachers: str | Path | Sequence[str | Path]
 ) -> tuple[str | Path | Recipe | None, Mapping[str, Any]]:
-    """(the recipe, what is changed of it) with teachers that were named beside it."""
+    """(the recipe, its changes), where one of the two now has the teachers that were named separately."""
     names = [str(one) for one in ([teachers] if isinstance(teachers, (str, Path)) else teachers)]
     if not names:
         return recipe, changes
     if "train.teachers" in changes:
         raise OptionError(
-            f"teachers are named once, got --teacher {' '.join(names)} and --set train.teachers={changes['train.teachers']}"
+            f"teachers must be named in one place, got --teacher {' '.join(names)} and --set train.teachers={changes['train.teachers']}"
         )
     if isinstance(recipe, Recipe):
         return replace(recipe, train=replace(recipe.train, teachers=tuple(names))), changes
@@ -132,8 +137,11 @@ def with_teachers(
 def with_pieces(
     recipe: Recipe, changes: Mapping[str, Any], base: Base | None, run: Run | None
 ) -> tuple[Recipe, Faculty | None]:
-    """(the recipe, with its teachers' pieces; the teachers). A run that goes on has their pieces, and knows whose student it is, also if it is told its
-    recipe again; one that is finished does not need them any more, so they are not looked for yet."""
+    """(the recipe with its teachers' tokenizer settings, the teachers).
+
+    A resumed run has these settings already. It knows its teachers even if its recipe is given again, but they are not
+    loaded yet: if it is finished, it no longer needs them.
+    """
     if run is None:
         faculty = Faculty.of(recipe, base)
         return (taught_recipe(recipe, faculty.recipe.data, changes) if faculty else recipe), faculty
@@ -151,11 +159,9 @@ def choose_recipe(
     train: Paths,
     run: Run | None,
 ) -> tuple[Recipe, Base | None, str]:
-    """(the recipe, the model that is trained further, what is to be said about it); `run` is one that goes on."""
+    """(the recipe, the base to fine-tune, a message about the choice). `run`: the run to resume, if any."""
     if isinstance(recipe, Recipe) and changes:
-        raise OptionError(
-            "changes go with the name of a recipe, got them with a Recipe", hint="load_recipe(name, changes)"
-        )
+        raise OptionError("changes need the name of a recipe, got a Recipe", hint="use load_recipe(name, changes)")
     if base is not None:
         origin = Base(base)
         return tuned_recipe(origin, recipe or finetune_recipe(origin), changes), origin, ""
@@ -163,22 +169,20 @@ def choose_recipe(
         return change_recipe(run.began_with(), changes, str(run.root)), base_to_begin_with(run), ""
     if recipe is None:
         recipe, pairs = recipe_for(train)
-        return load_recipe(recipe, changes), None, f"recipe: {recipe}, for some {how_many(pairs, 'pair')}"
+        return load_recipe(recipe, changes), None, f"recipe: {recipe}, for about {how_many(pairs, 'pair')}"
     if is_finetuning(recipe) and not run:
-        raise OptionError(
-            f"the recipe {recipe} is for a model that is trained further, got none", hint="--from MODEL says which one"
-        )
+        raise OptionError(f"the recipe {recipe} needs a model to fine-tune, got none", hint="name it with --from MODEL")
     return recipe if isinstance(recipe, Recipe) else load_recipe(recipe, changes), None, ""
 
 
 def base_to_begin_with(run: Run) -> Base | None:
-    """The model that a run trains further, as long as nothing of its own is saved: the run knows its name."""
+    """The base of a run that has not saved a checkpoint of its own yet; the run's recipe has its name."""
     name = run.recipe().base
     return Base(name) if name and not Checkpoints(run.checkpoints, lambda _: None).any_whole() else None
 
 
 def begin(run: Run, recipe: Recipe, resume: bool, lock: Callable[[], None]) -> dict[str, Any] | None:
-    """The summary, if the run ended and nobody asks for more of it."""
+    """Lock the run's folder and check it. Returns the summary if the run ended and no more is requested of it."""
     lock()
     run.begin(recipe, resume)
     summary = run.summary()
@@ -186,8 +190,8 @@ def begin(run: Run, recipe: Recipe, resume: bool, lock: Callable[[], None]) -> d
         return summary
     if summary and not Checkpoints(run.checkpoints, lambda _: None).any_whole():
         raise InputError(
-            f"a finished run goes on from its last checkpoint, got {run.root} without one that is whole",
-            hint=f"--from {run.root} and another --out train its model further",
+            f"a finished run continues from its last checkpoint, got {run.root} without a complete one",
+            hint=f"--from {run.root} with another --out fine-tunes its model",
         )
     return None
 
@@ -209,12 +213,16 @@ def train_in(
     show: Show,
     told: Sequence[str],
 ) -> Trained:
-    """`told`: what of a run that goes on is no longer as it was, for people. Who is refused is told that alone."""
+    """Train a new or a resumed run in its folder.
+
+    `told`: human-readable list of the settings that changed since the run was started. When a run is refused, it prints
+    only the refusal.
+    """
     known, before = base or faculty, run.files()
     task = team.in_turn(
         partial(prepare, run, recipe, known.files() if known else {}, data, changed and team.first, show)
     )
-    with enough_memory(), listen() as stop:  # up to here there is nothing to save: a signal just ends it
+    with enough_memory(), listen() as stop:  # until here there is nothing to save: a signal just ends the run
         torch.manual_seed(recipe.train.seed)
         model = task.build()
         if base:
@@ -228,7 +236,7 @@ def train_in(
         try:
             going_on = go_on(session, changed)
         except ManyheadsError:
-            team.together(lambda: run.publish(before) if before else None)  # who is refused has changed nothing
+            team.together(lambda: run.publish(before) if before else None)  # a refused run must change nothing
             raise
         for change in told:
             show.say(change)
@@ -242,7 +250,7 @@ def train_in(
     step = state.progress.step
     session.log.write("stopped", step=step, signal=ending.number)
     show.bar.stop()
-    show.say(f"stopped and saved at step {step:,}; the same command with --resume goes on")
+    show.say(f"stopped and saved at step {step:,}; continue with the same command and --resume")
     return Trained(run.root, step, {}, ending.reason, ending.number)
 
 
@@ -253,7 +261,7 @@ def task_of(recipe: Recipe) -> Any:
 def prepare(
     run: Run, recipe: Recipe, known: Mapping[str, bytes], data: Mapping[str, Any], changed: bool, show: Show
 ) -> Any:
-    """The task, with its data ready. The folder is then that of this run. `known` are files of other models that it begins with."""
+    """The task, with its data ready; the folder is now this run's. `known`: files of the base or of teachers."""
     files = {**known, **run.files()}
     task = task_of(recipe).prepare(recipe, run.data, data, files, show.say, changed)
     run.publish_recipe(recipe, task.files())
@@ -263,7 +271,7 @@ def prepare(
 
 @contextmanager
 def enough_memory() -> Iterator[None]:
-    """That there is none left is a failure like others; torch says it in several ways."""
+    """Turn errors of running out of memory, of which torch has several, into a TrainingError."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:

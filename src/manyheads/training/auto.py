@@ -1,4 +1,4 @@
-"""The recipe of someone who names none: by how many pairs there are to learn from."""
+"""The default recipe, chosen by the number of pairs to learn from."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ SIZES = ((5_000, "tiny"), (500_000, "small"), (10_000_000, "base"))
 
 LARGEST = "big"
 MARKS = {".tmx": b"</tu>", ".po": b"msgstr"}
-"""What each entry of a file has once; in all others it is the end of a line."""
+"""What each entry of a file has once; in all other formats it is the end of a line."""
 
 CHUNK = 1 << 20
 
@@ -29,11 +29,11 @@ def recipe_name(pairs: int) -> str:
 
 
 def count_pairs(corpora: Sequence[Corpus]) -> int:
-    """About: what is unusable is counted, too."""
+    """About how many pairs there are: unusable ones are counted, too."""
     for corpus in corpora:
         if corpus.paths[0] == "-":
             raise OptionError(
-                "pairs are counted before a recipe is chosen, got standard input, which can be read once",
+                "without a recipe, the pairs must be counted first, got standard input, which can be read only once",
                 hint=f"name a recipe: {', '.join([*(name for _, name in SIZES), LARGEST])}",
             )
     return sum(count_marks(corpus.paths[0]) for corpus in corpora)

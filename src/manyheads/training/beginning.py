@@ -1,4 +1,4 @@
-"""How a run starts, or starts again: what batches it has, what it goes on from, what is said about it."""
+"""How a run starts or resumes: its batches, its checkpoint, and what is printed about it."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,25 +17,25 @@ from manyheads.training.tuning import SETS, Base, keeps_head
 __all__ = ["go_on", "introduce", "judge_base"]
 
 WORTH_COMPILING = 300
-"""Steps. Compiling takes as long as some hundred of a small model's take without it."""
+"""Steps of a run. Compiling takes as long as some hundred steps of a small model without it."""
 
 
 SHOWN = 5
-"""Labels of a base that are named."""
+"""Labels of a base that are printed."""
 
 
 def go_on(session: Session, changed: bool) -> bool:
-    """From the newest whole checkpoint, if there is one, with the threads it was made with."""
+    """Resume from the newest whole checkpoint, with its number of threads. False if there is none: the run starts."""
     team = session.team
     newest = Checkpoints(session.run.checkpoints, session.show.say).newest()
     if newest is None:
         if Checkpoints(session.run.checkpoints, session.show.say).steps():
             raise InputError(
-                f"a run goes on from a checkpoint that is whole, got none in {session.run.checkpoints}: to begin again would be another run, and take the place of its model",
-                hint="another --out begins again",
+                f"a run resumes from a complete checkpoint, got none in {session.run.checkpoints}: starting over would replace its model",
+                hint="another --out starts a new run",
             )
         if session.run.has_model():
-            session.show.say("no step was saved: it begins again")
+            session.show.say("no step was saved: the run starts over")
         session.state.progress.data = dict(session.task.fingerprint)
         session.state.progress.packed = pack(session)
         session.state.progress.precision = session.machine.precision
@@ -46,19 +46,20 @@ def go_on(session: Session, changed: bool) -> bool:
     recorded = progress.packed or session.task.has_few_shapes
     if session.config.fast == "on" and not (recorded and can_graph(session.machine, team)):
         raise OptionError(
-            f"train.fast = 'on' goes on where a run that began with it can, got a run of {'packs' if progress.packed else 'padded batches'} "
+            "resuming with train.fast = 'on' needs one GPU in bf16, one process, and batches that can be recorded, "
+            f"got a run of {'packs' if progress.packed else 'padded batches'} "
             f"on {session.machine}",
-            hint="train.fast=auto goes on with its batches",
+            hint="train.fast=auto keeps the run's batches, and records them if possible",
         )
     torch.set_num_threads(progress.threads)
-    session.show.say(f"going on from step {progress.step:,}")
+    session.show.say(f"resuming from step {progress.step:,}")
     check_data(session, changed)
     if (steps := session.config.steps_for(session.task.batches_per_epoch)) < progress.step:
         raise OptionError(
-            f"a run goes on to a step that it has not reached, got {how_many(steps, 'step')} (train.steps or train.epochs) for one that is at step {progress.step:,}"
+            f"a run must not end before the step it has reached, got {how_many(steps, 'step')} (train.steps or train.epochs) at step {progress.step:,}"
         )
     if progress.processes != team.size:
-        session.show.say(f"processes: {team.size} instead of {progress.processes}: sums are rounded otherwise")
+        session.show.say(f"processes: {team.size} instead of {progress.processes}, so sums are rounded differently")
         progress.processes = team.size
     if progress.precision not in ("", session.machine.precision):
         session.show.say(f"precision: {session.machine.precision} instead of {progress.precision}")
@@ -67,18 +68,16 @@ def go_on(session: Session, changed: bool) -> bool:
 
 
 def pack(session: Session) -> int:
-    """How many packs is a batch, or is it padded (0)? Decided when a run begins; it goes on with the same batches, wherever that is."""
+    """Packs per batch; 0 if batches are padded. Decided when a run starts: it keeps its batches wherever it resumes."""
     config, task = session.config, session.task
     known = task.packs_well and all(map(reads_packs_well, task.teachers))
     recorded = known or task.has_few_shapes
     able = recorded and can_graph(session.machine, session.team)
     if config.fast == "on" and not able:
-        got = (
-            f"{session.machine}, processes: {session.team.size}" if recorded else "attention that no such kernel knows"
-        )
+        got = f"{session.machine}, processes: {session.team.size}" if recorded else "attention without such a kernel"
         raise OptionError(
-            f"train.fast = 'on' is for one GPU in bf16, one process, and attention with kernels for packed sentences, got {got}",
-            hint="train.fast=auto is fast where it can be",
+            f"train.fast = 'on' needs one GPU in bf16, one process, and attention with kernels for packed sentences, got {got}",
+            hint="train.fast=auto is fast where possible",
         )
     long = config.steps_for(session.task.batches_per_epoch) >= WORTH_COMPILING
     fast = able and (config.fast == "on" or (config.fast == "auto" and long))
@@ -88,12 +87,12 @@ def pack(session: Session) -> int:
 
 
 def reads_packs_well(teacher: Any) -> bool:
-    """A teacher reads the student's batches, and drops nothing."""
+    """True if packs suit a teacher, which reads the student's batches without dropout."""
     return replace(teacher.config, attention_dropout=0.0).packs_well
 
 
 def check_data(session: Session, changed: bool) -> None:
-    """A checkpoint knows what data it was trained on. With other data an epoch begins here."""
+    """Compare the data with the checkpoint's. Data that has `changed` starts an epoch here; otherwise it is refused."""
     progress, now = session.state.progress, dict(session.task.fingerprint)
     if progress.data == now:
         return
@@ -103,18 +102,20 @@ def check_data(session: Session, changed: bool) -> None:
         progress.data_since, progress.first_loss, progress.high = progress.step, None, 0
     progress.data = now
     progress.best, progress.best_step, progress.lowest_loss, progress.waited = None, 0, None, 0
-    session.show.say("the data has changed: from here on it is what is there now, and scores before do not count")
+    session.show.say("the data has changed: training continues with the new data, and earlier scores no longer count")
 
 
 def judge_base(session: Session, base: Base) -> None:
-    """How good the model is before it is trained further: on the new data, and on the old if there is some. One whose head is new knows nothing
-    yet."""
+    """Score the base before fine-tuning: on the new data, and on the old if there is any.
+
+    With a new head there is nothing to score yet.
+    """
     task = session.task
     if not keeps_head(base, task.recipe, task.vocabulary):
         if base.recipe.task == task.recipe.task == "classify":
             labels = ", ".join(map(repr, base.vocabulary.labels.names[:SHOWN]))
             more = ", …" if len(base.vocabulary.labels.names) > SHOWN else ""
-            session.show.say(f"head: new, for other labels than {base.name} tells ({labels}{more})")
+            session.show.say(f"head: new, because the labels differ from those of {base.name} ({labels}{more})")
         return
     for name in session.task.held_out:
         validation = session.task.validate(session.state.best_model(), final=True, on=name, team=session.team)
@@ -132,12 +133,12 @@ def introduce(session: Session) -> None:
     where = f"{machine} in each of {session.team.size} processes" if session.team.size > 1 else str(machine)
     warmup = warmup_of(config, steps)
     session.show.say(
-        f"model: {parameters:,} parameters{frozen}, {how_many(steps, 'step')} ({steps / batches:.1f} epochs) on {where}"
+        f"model: {parameters:,} parameters{frozen}; training for {how_many(steps, 'step')} ({steps / batches:.1f} epochs) on {where}"
     )
     if config.teachers:
-        session.show.say(f"teachers: {len(config.teachers)}, {config.taught:.0%} of what is learnt is theirs")
+        session.show.say(f"teachers: {len(config.teachers)}, {config.taught:.0%} of the loss comes from them")
     if warmup < config.warmup:
-        session.show.say(f"warm-up: {warmup:,} instead of {config.warmup:,} steps, for so short a run")
+        session.show.say(f"warm-up: {how_many(warmup, 'step')} instead of {config.warmup:,}, because the run is short")
     session.log.write(
         "start", step=session.state.progress.step, steps=steps, batches_per_epoch=batches, parameters=parameters,
         machine=where, torch=torch.__version__, warmup=warmup,

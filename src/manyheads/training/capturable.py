@@ -1,7 +1,7 @@
-"""An update, and the moving average's, that a CUDA graph can hold: what differs from step to step lies on the device.
+"""An update, moving average included, that a CUDA graph can hold: what differs from step to step is on the device.
 
-Before each replay, `set` says what holds for the step; the graph reads it there. `choose_update` takes the quickest that is right for
-the optimizer; all give the same numbers, and leave the same state behind.
+Before each replay `set` writes the values of the step to the device, where the graph reads them. `choose_update` takes
+the fastest implementation that suits the optimizer; all give the same numbers, and leave the same state behind.
 """
 
 from collections.abc import Sequence
@@ -20,18 +20,19 @@ __all__ = ["TorchUpdate", "Update", "choose_update"]
 
 class Update(Protocol):
     def set(self, step: int, rate: float) -> None:
-        """What holds for the step that comes, counted from 1. Not captured."""
+        """Set the values of the coming step, counted from 1. Not captured."""
         ...
 
     def __call__(self) -> tuple[Tensor, Tensor]:
-        """Clip the gradients, make the step, let the average follow, drop the gradients: (the norm, 1 if the step was left out).
+        """Clip the gradients, step, update the average and drop the gradients.
 
-        In a captured call both are tensors that every replay writes anew."""
+        Returns (the norm, 1 if the step was skipped). In a captured call both are tensors that every replay overwrites.
+        """
         ...
 
 
 class TorchUpdate:
-    """By torch's own kernels, for every optimizer."""
+    """Uses torch's own kernels; for every optimizer."""
 
     def __init__(
         self, optimizer: Optimizer, parameters: list[nn.Parameter], average: MovingAverage | None, clip: float
@@ -41,7 +42,7 @@ class TorchUpdate:
         self.rate, self.weight = torch.zeros(2, device=parameters[0].device)
 
     def set(self, step: int, rate: float) -> None:
-        """The numbers travel as arguments of launches: the host may be many steps ahead."""
+        """The values travel as kernel arguments, because the host may be many steps ahead."""
         self.rate.fill_(rate)
         if self.average:
             self.weight.fill_(self.average.share(step))
@@ -56,7 +57,7 @@ class TorchUpdate:
 def choose_update(
     optimizer: Optimizer, parameters: list[nn.Parameter], average: MovingAverage | None, clip: float
 ) -> Update:
-    """For parameters that are, like their state, where they will stay."""
+    """The fastest update for parameters that, like their state, will stay where they are in memory."""
     if isinstance(optimizer, AdamW) and HAVE_TRITON and fusible(parameters):
         from manyheads.training.fused_update import FusedUpdate  # Triton comes with torch for CUDA, not for the CPU
 
@@ -65,7 +66,7 @@ def choose_update(
 
 
 def fusible(parameters: Sequence[Tensor]) -> bool:
-    """Whole, dense, aligned and on one GPU. (A DTensor is shared out: no kernel of ours sees all of it.)"""
+    """True if all are whole, dense, aligned and on one GPU. (Our kernels would not see all of a DTensor.)"""
     return len({p.device for p in parameters}) == 1 and all(
         type(p) is nn.Parameter
         and p.is_cuda

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: checkpoints/step-N, each whole or not there. The newest whole one is where a run goes on."""
+"""Checkpoints of a run: checkpoints/step-N, each whole or absent. A run resumes from the newest whole one."""
 
 import re
 import shutil
@@ -11,18 +11,21 @@ __all__ = ["Checkpoints"]
 
 
 class Checkpoints:
-    """The folder of a run's checkpoints; `keep` of them stay, the newest.
+    """The folder of a run's checkpoints. The newest `keep` of them stay.
 
-    One that was saved out of turn, because someone stopped the run, goes as soon as there is a newer one: the others are
-    then those of a run that nobody stopped, and so is their mean.
+    One whose step is not a multiple of `every`, saved because the run was stopped, say, is removed as soon as there is
+    a newer one. The rest, and their mean, are then those of a run that was never stopped.
     """
 
     def __init__(self, folder: Path, say: Callable[[str], None], *, every: int = 1, keep: int = 1) -> None:
         self.folder, self.say, self.every, self.keep = folder, say, every, keep
 
     def save(self, step: int, contents: Mapping[str, bytes]) -> None:
-        """What lies beyond this step is damaged: a run goes on from the newest that is not. What lies at it is damaged, or is replaced, when the new one is
-        whole."""
+        """Write a checkpoint, then remove those that are no longer needed.
+
+        Any beyond this step are damaged, because a run resumes from the newest that is not. One of this step is
+        replaced once the new one is whole.
+        """
         place = self.folder / f"step-{step}"
         write_folder(place, contents, instead=True)
         self.forget_others(place)
@@ -37,19 +40,19 @@ class Checkpoints:
         return any(map(is_whole, self.steps()))
 
     def newest(self) -> Path | None:
-        """The newest checkpoint that is whole; damaged ones are named and passed over."""
+        """The newest checkpoint that is whole; damaged ones are reported and skipped."""
         for path in self.steps():
             if is_whole(path):
                 return path
-            self.say(f"{path} is damaged; the one before it is taken")
+            self.say(f"{path} is damaged; using the one before it")
         return None
 
     def forget_others(self, saved: Path) -> None:
-        """Only now that a newer one is whole. That an old one cannot be removed is no reason to stop."""
+        """Remove old checkpoints, now that a newer one is whole. One that cannot be removed is no reason to stop."""
         before = [path for path in self.steps() if step_of(path) < step_of(saved)]
         in_turn = [path for path in before if step_of(path) % self.every == 0]
         staying = {saved, *in_turn[: self.keep - 1]}
-        for path in self.folder.iterdir():  # also what a kill left half written
+        for path in self.folder.iterdir():  # including what a kill left half written
             if path not in staying:
                 shutil.rmtree(path, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""How a run ends: its model is scored as it will be used, and the run is marked as finished and reported."""
+"""How a run ends: its model is scored as it will be used, the run is marked as finished, and a report is written."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -31,8 +31,8 @@ __all__ = ["Trained", "conclude"]
 class Trained:
     """Where the model is and how good it is on the development set.
 
-    reason    why training ended: "finished", "patience" (it no longer got better) or "stopped"
-    stopped   the signal that did it
+    reason    why training ended: "finished", "patience" (it no longer improved) or "stopped"
+    stopped   the number of the signal that stopped it
     """
 
     folder: Path
@@ -65,26 +65,28 @@ def conclude(session: Session, ending: Ending, asked: dict[str, Any]) -> Trained
     if ending.reason == "patience":
         steps = session.config.steps_for(task.batches_per_epoch)
         session.show.say(
-            f"stopped early, at step {progress.step:,} of {steps:,}: no better in {progress.waited} validations (train.patience)"
+            f"stopped early at step {progress.step:,} of {steps:,}: no improvement in {progress.waited} validations (train.patience)"
         )
     if troubles := list(troubles_of(progress)):
-        session.show.say(f"on the way: {', '.join(troubles)}; {run.log} has every one")
+        session.show.say(f"during training: {', '.join(troubles)}; details in {run.log}")
     comparison(progress.before, after, session.show.say)
     session.show.say(
-        f"done: {metrics_line(validation.metrics)}  (dev, as it will be used{kept_from(progress)})\nmodel in {run.root}{report}"
+        f"done: {metrics_line(validation.metrics)}  (dev, scored as the model will be used{kept_from(progress)})\nmodel in {run.root}{report}"
     )
     return Trained(run.root, progress.step, validation.metrics, ending.reason)
 
 
 def kept_from(progress: Progress) -> str:
-    """The best is not always the last."""
+    """Names the validation that the model comes from, unless it was the last step."""
     return (
-        f": the best of its validations, at step {progress.best_step:,}" if progress.best_step != progress.step else ""
+        f"; weights from step {progress.best_step:,}, the best validation"
+        if progress.best_step != progress.step
+        else ""
     )
 
 
 def judged_again(session: Session, model: nn.Module, on_dev: Validation) -> dict[str, dict[str, float]]:
-    """How good the model now is on what it was judged on before a fine-tuning; of other trainings, nothing."""
+    """Scores on the held-out sets that the base was scored on before fine-tuning; empty for other runs."""
     task, progress = session.task, session.state.progress
     found = {}
     for name in progress.before:
@@ -96,29 +98,31 @@ def judged_again(session: Session, model: nn.Module, on_dev: Validation) -> dict
 
 
 def troubles_of(progress: Progress) -> Iterator[str]:
-    """What a run went on in spite of."""
+    """The problems that a run survived, each with its count."""
     if progress.not_finite:
-        yield f"{progress.not_finite:,} × a gradient that was not finite changed nothing"
+        yield f"{progress.not_finite:,} × update skipped (gradient not finite)"
     if progress.split:
-        yield f"{progress.split:,} × a batch was split for want of memory"
+        yield f"{progress.split:,} × batch split for lack of memory"
     if progress.unsaved:
-        yield f"{progress.unsaved:,} × a save failed"
+        yield f"{progress.unsaved:,} × save failed"
 
 
 def finish(task: Any, model: Any, run: Run, summary: dict[str, Any]) -> str:
-    """Store what only the finished model can tell; then nothing is left to do but to look at it. Gives what to say of the
-    report."""
+    """Store what only the finished model can tell, then write report and inspector page.
+
+    Returns the part of the closing message that names the two.
+    """
     settled = task.settle(model)
     found = [key for key, _, _ in compare(task.recipe.as_tables(), settled.as_tables())]
     run.publish_recipe(settled, task.files())
     run.publish_summary(summary | ({"found": found} if found else {}))
     task.close()
-    inspector = write_inspector_or_say(run)  # first: the report leads to what is there
+    inspector = write_inspector_or_say(run)  # first: the report links to it if it exists
     return write_report_or_say(run) + inspector
 
 
 def write_report_or_say(run: Run) -> str:
-    """A report is for looking at: that it cannot be drawn takes nothing from the model."""
+    """Write the report. The model does not depend on it, so a failure is only mentioned."""
     try:
         write_report(run)
     except Exception as error:
@@ -127,13 +131,15 @@ def write_report_or_say(run: Run) -> str:
 
 
 def write_inspector_or_say(run: Run) -> str:
-    """The model on the pair that was looked at on the way, with what its heads did then. Of a run that kept nothing there is no such
-    page; for one that fails the same holds as for a report."""
+    """Write the inspector page: the model on the observed pair, with what its heads did during training.
+
+    A run that kept no moments has no such page. As with the report, a failure is only mentioned.
+    """
     try:
-        run.inspector.unlink(missing_ok=True)  # it would be of another model
+        run.inspector.unlink(missing_ok=True)  # a page left from before shows another model
         if not steps_in(run.replay):
             return ""
         inspect(Translator.load(run.root, "cpu", "fp32"), replay=True).save(run.inspector)
     except Exception as error:
         return f"; {run.inspector} could not be written: {first_line(error)}"
-    return f", its heads in {run.inspector}"
+    return f", attention heads in {run.inspector}"

@@ -1,7 +1,7 @@
-"""Where numbers first stop being finite: a batch is computed once more, after the fact, and what every module gives is looked at.
+"""Finds where numbers first stop being finite: a batch is computed again, and every module's output is checked.
 
-Nothing of it is in the way of training. But it comes late: a few steps later the weights may be others, and if the batch is finite with
-them, no module is named.
+This costs training nothing, but it comes late: a few steps on, the weights may have changed, and if the batch is finite
+with the new ones, no module is named.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,8 +25,11 @@ Loss = Callable[[nn.Module, Any], Tensor]
 def find_not_finite(
     model: nn.Module, loss: Loss, parts: Sequence[Part], machine: Machine, *, backward: bool = True
 ) -> str | None:
-    """The first module in the forward pass whose output is not finite; else "loss", or the first weight in the backward pass whose
-    gradient is not, or the norm of all gradients, which are squared for it; None if all is finite."""
+    """The first module in the forward pass whose output is not finite.
+
+    If there is none, "loss", or the first weight in the backward pass whose gradient is not finite, or the norm of all
+    gradients, which are squared for it; None if everything is finite.
+    """
     with torch.no_grad(), machine.autocast(), looked_at(model) as found:
         losses = [loss(model, part) for part in parts]
     if found:
@@ -38,7 +41,7 @@ def find_not_finite(
 
 @contextmanager
 def looked_at(model: nn.Module) -> Iterator[list[str]]:
-    """While this lasts, modules are listed whose output is not finite, as they end: what is inside of another comes before it."""
+    """While this lasts, list modules whose output is not finite, in the order they finish: inner ones come first."""
     found: list[str] = []
 
     def look(name: str, module: nn.Module, given: Any, output: Any) -> None:
@@ -54,7 +57,10 @@ def looked_at(model: nn.Module) -> Iterator[list[str]]:
 
 
 def first_bad_gradient(model: nn.Module, loss: Loss, parts: Sequence[Part], machine: Machine) -> str | None:
-    """Of the weights in the order of the backward pass, which goes through a model from its end. Their own gradients stay as they are."""
+    """The first weight in the order of the backward pass, which starts at the end of a model, with a bad gradient.
+
+    The gradients that the weights already have stay as they are.
+    """
     names, weights = zip(*((name, p) for name, p in model.named_parameters() if p.requires_grad), strict=True)
     for part in parts:
         with machine.autocast():
@@ -69,12 +75,15 @@ def first_bad_gradient(model: nn.Module, loss: Loss, parts: Sequence[Part], mach
 
 
 def weights_not_finite(model: nn.Module) -> list[str]:
-    """If there are any, no batch is to blame. Weights that are shared out come together here: all processes must ask."""
+    """Names of the weights that are not finite. If there are any, no batch is to blame.
+
+    Sharded weights are gathered here, so all processes must call this.
+    """
     return [name for name, p in model.named_parameters() if not all_finite(whole(p.detach()))]
 
 
 def all_finite(value: Any) -> bool:
-    """Of a tensor, or of several; what else a module may give is no number."""
+    """True if a tensor, or each of several, is finite. Anything else that a module may return is not a number."""
     if isinstance(value, Tensor):
         return not value.is_floating_point() or bool(value.isfinite().all())
     return not isinstance(value, (tuple, list)) or all(map(all_finite, value))

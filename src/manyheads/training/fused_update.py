@@ -1,7 +1,8 @@
-"""The update of update_kernels.py around an AdamW: whose state it is, where everything lies, what is launched.
+"""The host side of update_kernels.py for an AdamW: the optimizer's state, the table of addresses, the launches.
 
-Counted in passes over N parameters of four bytes: clip_grad_norm_ reads and writes 12 N bytes, torch's fused AdamW 28 N, the moving
-average 12 N. Here the norm takes 4 N and all else 36 N: 40 N instead of 52 N, in six launches instead of some fifty.
+For N parameters of four bytes, clip_grad_norm_ reads and writes 12 N bytes, torch's fused AdamW 28 N, the moving
+average 12 N. Here the norm takes 4 N and everything else 36 N: 40 N instead of 52 N, in six launches instead of some
+fifty.
 """
 
 import math
@@ -17,17 +18,18 @@ from manyheads.training.average import MovingAverage
 from manyheads.training.optimizer import ready_to_record
 from manyheads.training.update_kernels import BATCH, BLOCK, PARTS
 
-kernels: Any = update_kernels  # what a decorator of Triton's makes of a function is beyond a checker of types
+kernels: Any = update_kernels  # type checkers cannot see what Triton's decorator returns
 
 __all__ = ["FusedUpdate"]
 
 
 class FusedUpdate:
-    """One update of AdamW, clipped, and of the moving average. Calls can be captured in a CUDA graph: `set` is called before a replay.
+    """One clipped update of AdamW and one of the moving average.
 
-    The state stays the optimizer's, where it was; only its counts of steps become parts of one tensor. Weights, state and averages must
-    stay where they are from here on: a checkpoint is restored before. Gradients may be anywhere in every call, and a parameter that
-    has none stays as it is. If a gradient is not finite nothing moves but the average, which follows the unchanged weights.
+    Calls can be captured in a CUDA graph; `set` is called before each replay. The state remains the optimizer's, where
+    it was; only its step counts become parts of one tensor. From here on weights, state and averages must not move, so
+    a checkpoint is restored before. Gradients may be anywhere in every call, and a parameter without one stays as it
+    is. If a gradient is not finite, nothing moves but the average, which follows the unchanged weights.
     """
 
     def __init__(
@@ -49,11 +51,11 @@ class FusedUpdate:
         self.sums = torch.zeros(self.programs, device=device)
         self.factors = torch.zeros(3, self.lanes, device=device)
         self.rate, self.weight = torch.zeros(2, 1, dtype=torch.float64, device=device)
-        # No kernel can be compiled while a graph is captured. Without gradients, and with a share of 0, nothing moves.
+        # Compile the kernels now, since a capture cannot. Without gradients, and with a share of 0, nothing moves.
         self.launch([None] * len(self.parameters))
 
     def addresses(self, optimizer: AdamW) -> Tensor:
-        """Rows: weights, gradients (in every call anew), means, squares, averages."""
+        """Rows: weights, gradients (written at every call), means, squares, averages."""
         averages = dict(zip(self.average.theirs, self.average.mine, strict=True)) if self.average else {}
         held = [optimizer.state.get(p, {}) for p in self.parameters]
         rows = [
@@ -68,14 +70,14 @@ class FusedUpdate:
         return torch.tensor([[address_of(t) for t in row] + empty for row in rows], device=self.decays.device)
 
     def set(self, step: int, rate: float) -> None:
-        """What differs from step to step. The numbers travel as arguments of launches: the host may be many steps ahead."""
+        """Set what differs from step to step, by kernel arguments: the host may be many steps ahead."""
         self.rate.fill_(rate)
         if self.average:
             self.weight.fill_(self.average.share(step))
 
     @torch.no_grad()
     def __call__(self) -> tuple[Tensor, Tensor]:
-        """(the gradient's norm, 1 if the step was left out)"""
+        """Returns (the gradient's norm, 1 if the step was skipped)."""
         norm, skipped = self.launch([readable(p.grad) for p in self.parameters])
         for p in self.parameters:
             p.grad = None
@@ -110,7 +112,7 @@ class FusedUpdate:
 
 
 def one_count(optimizer: AdamW, parameters: Sequence[Tensor]) -> Tensor:
-    """Every parameter's count of steps, as parts of one tensor; the optimizer holds them as before."""
+    """Every parameter's step count, in one tensor; the optimizer's state holds views of it."""
     counts = torch.zeros(len(parameters), device=parameters[0].device)
     for p, count in zip(parameters, counts.unbind(), strict=True):
         if p in optimizer.state:
@@ -119,7 +121,7 @@ def one_count(optimizer: AdamW, parameters: Sequence[Tensor]) -> Tensor:
 
 
 def chunks(sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """(the tensor that each chunk is of, where in it it starts)"""
+    """(the tensor that each chunk belongs to, where the chunk starts in it)"""
     counts = torch.tensor([-(-size // BLOCK) for size in sizes])
     owners = torch.repeat_interleave(torch.arange(len(sizes)), counts)
     starts = (torch.arange(len(owners)) - (counts.cumsum(0) - counts)[owners]) * BLOCK
@@ -127,7 +129,7 @@ def chunks(sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
 
 
 def readable(gradient: Tensor | None) -> Tensor | None:
-    """As the kernels read it: dense, four numbers at once."""
+    """The gradient as the kernels can read it: dense, and aligned so that four numbers are read at once."""
     if gradient is None or (gradient.is_contiguous() and gradient.data_ptr() % 16 == 0):
         return gradient
     return gradient.clone(memory_format=torch.contiguous_format)

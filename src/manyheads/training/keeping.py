@@ -1,5 +1,7 @@
-"""What a run keeps while it goes on: its best model and its checkpoints. A save that fails ends the run, unless it was told to go on
-without: then that is said each time, and counted."""
+"""Saves what a run keeps while it trains: its best model and its checkpoints.
+
+A failed save ends the run, unless it is lenient (`--on-save-error warn`): then each failure is reported and counted.
+"""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -15,12 +17,15 @@ __all__ = ["check_kept", "publish", "save_checkpoint"]
 
 
 def publish(session: Session, weights: Mapping[str, Tensor]) -> bool:
-    """What the run would give if it ended here. Is it kept?"""
+    """Save the model that the run would yield if it ended here. Returns whether that worked."""
     return kept(session, lambda: session.run.publish({MODEL: dump_weights(weights)}))
 
 
 def save_checkpoint(session: Session, checkpoints: Checkpoints, *, must: bool) -> None:
-    """Weights that are shared out come together in all processes; the first one writes. `must`: the run ends with it."""
+    """Save a checkpoint. All processes gather sharded weights, and the first one writes.
+
+    `must`: a failure ends even a lenient run.
+    """
     state = session.state
     contents = state.contents() if session.team.first or state.sharded else {}
     if kept(session, lambda: checkpoints.save(state.progress.step, contents), must=must):
@@ -28,7 +33,7 @@ def save_checkpoint(session: Session, checkpoints: Checkpoints, *, must: bool) -
 
 
 def kept(session: Session, save: Callable[[], None], *, must: bool = False) -> bool:
-    """Did the first process save it? All processes count alike if it did not."""
+    """Save in the first process. Returns whether that worked; all processes count a failure alike."""
     if must or not session.lenient:
         session.team.together(save)
         return True
@@ -38,12 +43,12 @@ def kept(session: Session, save: Callable[[], None], *, must: bool = False) -> b
     progress = session.state.progress
     progress.unsaved += 1
     session.log.write("unsaved", step=progress.step, reason=refused)
-    session.show.say(f"step {progress.step:,}: {refused}; training goes on")
+    session.show.say(f"step {progress.step:,}: {refused}; training continues")
     return False
 
 
 def refusal(save: Callable[[], None]) -> str | None:
-    """Why something could not be saved, if it could not."""
+    """Save, and return why that failed, if it did."""
     try:
         save()
     except SaveError as error:
@@ -52,9 +57,9 @@ def refusal(save: Callable[[], None]) -> str | None:
 
 
 def check_kept(session: Session) -> None:
-    """A run that went on without its saves may have come to its end without any model."""
+    """Refuse to finish without a model: a lenient run may have reached its end without saving any."""
     if not session.run.has_model():
         raise SaveError(
-            f"a run must have room for its model at last, got none in {session.run.root} in {session.state.progress.step:,} steps",
-            hint="make room and go on with --resume",
+            f"a run must save its model at least once, got none in {session.run.root} in {session.state.progress.step:,} steps",
+            hint="make room, then continue with --resume",
         )

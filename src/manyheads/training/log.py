@@ -1,4 +1,4 @@
-"""log.jsonl: one JSON object a line for everything that happened in a run. It is for reading, never needed to go on."""
+"""log.jsonl: one JSON object per line for every event of a run. It is for reading, and never needed to resume."""
 
 import json
 import math
@@ -11,15 +11,18 @@ from manyheads.storage import append_line
 __all__ = ["Listener", "Log", "Silent", "nobody", "read_log"]
 
 Listener = Callable[[str, Mapping[str, Any]], None]
-"""Is told each event and its values."""
+"""Called with each event and its values."""
 
 
 def nobody(event: str, values: Mapping[str, Any]) -> None:
-    """Listens to nothing."""
+    """A listener that ignores every event."""
 
 
 class Log:
-    """Appends events, and tells them to `listener`. A log that cannot be written is said once, and training goes on."""
+    """Appends events to a file and passes them to `listener`.
+
+    If the file cannot be written, that is reported once, and training continues without it.
+    """
 
     def __init__(self, path: Path, say: Callable[[str], None], listener: Listener = nobody) -> None:
         self.path, self.say, self.listener, self.lost = path, say, listener, 0
@@ -31,11 +34,11 @@ class Log:
         except OSError as error:
             self.lost += 1
             if self.lost == 1:
-                self.say(f"{self.path} cannot be written ({error.strerror}); training goes on without it")
+                self.say(f"{self.path} cannot be written ({error.strerror}); training continues without it")
 
 
 class Silent(Log):
-    """The log of a process that does not speak for its team."""
+    """The log of every process of a team but the first: it writes nothing."""
 
     def __init__(self) -> None: ...
 
@@ -43,12 +46,12 @@ class Silent(Log):
 
 
 def without_nan(values: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no NaN and no infinity: null."""
+    """The values with None in place of NaN and infinity, which JSON does not have."""
     return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """Every whole line; a line that a kill cut short is passed over."""
+    """The events of a log. A line that a kill cut short is skipped."""
     events: list[Any] = []
     if not path.is_file():
         return events

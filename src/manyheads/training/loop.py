@@ -1,7 +1,7 @@
-"""The loop: one for every task.
+"""The training loop: one for every task.
 
-It knows a task's batches, its loss and its score, and nothing else about it. A run that was stopped and goes on is the same run,
-bit for bit, on the same machine with as many threads.
+It knows a task's batches, its loss and its score, and nothing else about it. A run that was stopped and resumed is the
+same run, bit for bit, on the same machine with the same number of threads.
 """
 
 import math
@@ -48,7 +48,7 @@ class Ending:
 
 
 def warmup_of(config: TrainConfig, steps: int) -> int:
-    """At most a tenth of the run: a recipe for much data is of use for little, too."""
+    """Steps of warm-up: at most a tenth of the run, so that a recipe for much data also works for little."""
     return min(config.warmup, max(1, steps // 10))
 
 
@@ -57,7 +57,7 @@ def fit(session: Session, stop: StopRequest) -> Ending:
     task, state, config, show, team = session.task, session.state, session.config, session.show, session.team
     tired = out_of_patience(state, config)
     left = 0 if tired else config.steps_for(task.batches_per_epoch) - state.progress.step
-    learn, make = choose_steps(session, left)  # first: who cannot record has other batches, and perhaps more of them
+    learn, make = choose_steps(session, left)  # first: without a recording, batches are others, and maybe more
     steps = config.steps_for(task.batches_per_epoch)
     warmup = warmup_of(config, steps)
     validate_every = config.validate_every or max(1, steps // 20)
@@ -103,22 +103,22 @@ def fit(session: Session, stop: StopRequest) -> Ending:
         if ending.reason != "finished":
             break
     if last_step and state.progress.step == steps and state.progress.best is None and not state.progress.unsaved:
-        validate(session, meter, moments)  # of a run that was stopped, and is now told that this was all
+        validate(session, meter, moments)  # of a run that was stopped, and then resumed with no steps left
     if config.average > 1 and ending.reason != "stopped":
         average_checkpoints(session, [path for path in checkpoints.steps()[: config.average] if is_whole(path)])
-        save(session, meter, checkpoints)  # how good the mean was must be known to who goes on
+        save(session, meter, checkpoints)  # a resumed run must know how good the mean was
     return ending
 
 
 def batches(session: Session, make: Callable[[int], Batch], last: int) -> Iterator[Batch]:
-    """Those of the steps that come, made ahead. For a GPU, in memory that it copies from by itself."""
+    """The batches of the coming steps, made ahead; for a GPU, in pinned memory."""
     first, device = session.state.progress.step, session.machine.device
     if device.type != "cuda" or first >= last:
         yield from prefetch(make, first, last)
         return
 
     def make_pinned(step: int) -> Batch:
-        with torch.cuda.device(device):  # a thread begins with the first GPU, which may be another process'
+        with torch.cuda.device(device):  # a thread starts on the first GPU, which may be another process'
             return make(step).pinned()
 
     with session.task.hastened(), closing(prefetch(make_pinned, first, last)) as ahead:
@@ -126,7 +126,7 @@ def batches(session: Session, make: Callable[[int], Batch], last: int) -> Iterat
 
 
 def choose_steps(session: Session, steps: int) -> tuple[Steps, Callable[[int], Batch]]:
-    """(what computes an update, what makes the batch of a step), for so many steps."""
+    """(what computes an update, what makes the batch of a step). `steps`: how many are left."""
     task, state, machine, team = session.task, session.state, session.machine, session.team
     since = state.progress.data_since
     alone = state.progress.packed and steps > 0 and can_graph(machine, team)
@@ -134,8 +134,8 @@ def choose_steps(session: Session, steps: int) -> tuple[Steps, Callable[[int], B
         return graphed, lambda step: task.packs(step - since)
     eager = EagerSteps(state, session.config, machine, loss_as_it_is(session), team, partial(note_split, session))
     if team.size > 1 and not state.sharded:
-        # After the first backward pass of a process, DistributedDataParallel exchanges gradients in another order; a run that
-        # goes on would round its sums otherwise than one that was never stopped.
+        # DistributedDataParallel exchanges gradients in another order after a process' first backward pass. Without a
+        # rehearsal, a resumed run would round its sums differently from one that was never stopped.
         eager.rehearse(task.batch(0, team))
     packed = state.progress.packed and can_graph(machine, team)
     if not packed and steps > 0 and can_shape(session) and session.config.fast != "off":
@@ -145,7 +145,10 @@ def choose_steps(session: Session, steps: int) -> tuple[Steps, Callable[[int], B
 
 
 def loss_as_it_is(session: Session) -> Loss:
-    """Where nothing is compiled: by logits, unless these are what memory and time go to, on a CPU and of a graph."""
+    """The loss where nothing is compiled: from logits, unless these dominate memory and time.
+
+    They do on a CPU, and for a model that writes a graph.
+    """
     task, machine = session.task, session.machine
     by_states = session.team.size == 1 and (machine.device.type == "cpu" or task.has_few_shapes)
     return task.fused_loss() if by_states else task.loss
@@ -156,25 +159,25 @@ def can_shape(session: Session) -> bool:
 
 
 def say_not_recorded(session: Session, why: str) -> None:
-    session.show.say(f"could not record a step, going on without: {why}")
+    session.show.say(f"could not record a training step as a CUDA graph, continuing without: {why}")
 
 
 def record(session: Session) -> GraphedSteps | None:
-    """An update as a CUDA graph; None if that is not to be had here."""
-    session.show.say("compiling: once, before the first step (train.fast=off does without)")
+    """An update recorded as a CUDA graph; None if that is not possible here."""
+    session.show.say("compiling: once, before the first step (train.fast=off skips it)")
     try:
         steps = GraphedSteps(
             session.state, session.config, session.machine, session.task.fused_loss(), session.task.packs(0)
         )
-    except Exception as error:  # in many ways: without, training is slower, not impossible
-        session.show.say(f"could not compile, going on without: {first_line(error)}")
+    except Exception as error:  # it can fail in many ways; without it training is only slower
+        session.show.say(f"could not compile, continuing without: {first_line(error)}")
     else:
         session.state.progress.compile_seconds += steps.compile_seconds
         session.log.write("compiled", step=session.state.progress.step, seconds=round(steps.compile_seconds, 1))
         return steps
     session.state.optimizer.zero_grad(set_to_none=True)
-    release_memory(session.machine.device)  # it may be that there was too little; what is not recorded can be split
-    if session.state.progress.step == 0:  # a run that has not begun may as well have padded batches
+    release_memory(session.machine.device)  # there may have been too little; eager batches can be split
+    if session.state.progress.step == 0:  # a run that has not started may as well have padded batches
         session.state.progress.packed = 0
         session.task.arrange(0)
     return None
@@ -205,7 +208,7 @@ def validate(session: Session, meter: Meter, moments: Moments) -> None:
     validation = session.task.validate(model, team=session.team)
     before = progress.best if progress.best is not None else float("-inf")
     score = validation.score if math.isfinite(validation.score) else float("-inf")
-    better = score >= before and publish(session, model.state_dict())  # of two equals, the one that has seen more
+    better = score >= before and publish(session, model.state_dict())  # of two equals, the later one
     learning = loss_fell(progress, validation)
     progress.waited = 0 if score > before or learning else progress.waited + 1
     if better:
@@ -218,7 +221,7 @@ def validate(session: Session, meter: Meter, moments: Moments) -> None:
 
 
 def loss_fell(progress: Progress, validation: Validation) -> bool:
-    """Beginners score nothing for long while their loss falls: that is no reason to lose patience."""
+    """True if the loss is the lowest so far: beginners may score nothing for long, but a falling loss is progress."""
     loss = validation.metrics.get("loss", float("inf"))
     better = progress.lowest_loss is None or loss < progress.lowest_loss
     if better:
@@ -235,7 +238,7 @@ def log_validation(session: Session, event: str, validation: Validation, best: b
 def save(session: Session, meter: Meter, checkpoints: Checkpoints, *, must: bool = False) -> None:
     session.show.doing("saving")
     meter.pause()
-    log_readings(session, meter, all_of_them=True)  # what is saved knows of all that was
+    log_readings(session, meter, all_of_them=True)  # the checkpoint must cover every step so far
     check_weights(session)
     save_checkpoint(session, checkpoints, must=must)
     session.show.doing("training")

@@ -1,4 +1,4 @@
-"""When memory is too short for a step: its batch is computed in smaller parts, which together give the same gradient."""
+"""When memory is too short for a step, its batch is computed in smaller parts that together give the same gradient."""
 
 import gc
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """PyTorch has a class for it on a GPU; on a CPU it is a RuntimeError that says so, of one allocator or another."""
+    """PyTorch has a class for this on a GPU; on a CPU it is a RuntimeError whose text depends on the allocator."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
     said = str(error)
@@ -24,7 +24,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def release_memory(device: torch.device) -> None:
-    """Give back what nobody holds any more, before as much is asked for again."""
+    """Release memory that nothing refers to any more, before the same amount is requested again."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
@@ -33,10 +33,10 @@ def release_memory(device: torch.device) -> None:
 def in_smaller_parts(
     learn: Callable[[Sequence[Part]], Result], parts: Sequence[Part], forget: Callable[[], None], what: str
 ) -> tuple[Result, int]:
-    """(what `learn` makes of the parts, in how many of them): as they are, or halved until there is memory for each.
+    """(the result of `learn`, the number of parts): with the parts as given, or halved until there is memory for each.
 
-    forget   undoes what a pass that failed has left: some gradients are added up already, some are not
-    what     they are parts of, for people
+    forget   drops what a failed pass has left: some gradients are already added up, some are not
+    what     the parts belong to, for error messages
     """
     while True:
         try:
@@ -45,11 +45,11 @@ def in_smaller_parts(
             if not is_out_of_memory(error):
                 raise
             why = first_line(error)
-        forget()  # here, not above: as long as there is the error, there is all that it was computing with
+        forget()  # here, not above: while the error exists, it keeps alive everything that was being computed
         smaller = [half for part in parts for half in part.halves()]
         if len(smaller) == len(parts):
             raise TrainingError(
                 f"memory must be enough for one {parts[0].least} at a time, got too little for one of {len(parts):,} in {what}: {why}",
-                hint=f"for a new run: a smaller {parts[0].smaller}, and a smaller model takes less",
+                hint=f"for a new run: a smaller {parts[0].smaller}, and a smaller model needs less memory",
             )
         parts = smaller

@@ -1,7 +1,8 @@
-"""Loss, gradient and speed of the last few steps, without waiting for them.
+"""Loss, gradient norm and speed of the last few steps, without waiting for them.
 
-On a GPU the numbers of some steps travel to the host while the next ones are computed, and are read when they have arrived, or at the
-latest when those of the next few are sent: so the host is ahead of the GPU, but never far. Time is what the GPU's own events say.
+On a GPU the numbers of a few steps travel to the host while the next steps are computed. They are read once they have
+arrived, or at the latest when the numbers of the next few are sent, so the host runs ahead of the GPU, but never far.
+Time is measured by the GPU's own events.
 """
 
 import time
@@ -23,11 +24,11 @@ __all__ = ["Meter", "Reading"]
 
 @dataclass(frozen=True)
 class Reading:
-    """What some steps were like.
+    """What a few consecutive steps were like.
 
-    step, tokens, seconds   at the end of them, of the whole run
-    speed                   tokens a second: of pairs, those of the target
-    skipped                 (step, batch) of those that changed nothing because the gradient was not finite
+    step, tokens, seconds   of the whole run, at the end of these steps
+    speed                   tokens per second; for pairs, target tokens
+    skipped                 (step, batch) of the updates skipped because the gradient was not finite
     """
 
     step: int
@@ -42,11 +43,12 @@ class Reading:
 
 @dataclass
 class Window:
-    """Some steps, of which nothing is known yet on the host.
+    """A few consecutive steps whose numbers are not yet known on the host.
 
-    numbers   of each step its loss, its gradient's norm, and 1 if it was skipped
-    batches   of each step: kept until it is known that nothing is wrong with it
-    spent     seconds, as far as they are counted; of the laps they are still to be
+    numbers   for each step its loss, its gradient's norm, and 1 if it was skipped
+    batches   one per step, kept until it is known that nothing is wrong with it
+    spent     seconds counted so far
+    laps      (start, end) of the time still to be counted
     """
 
     numbers: list[Float[Tensor, "3"]] = field(default_factory=list)
@@ -61,7 +63,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Sent:
-    """A window whose numbers are on their way. `total` are the tokens of the run at its end."""
+    """A window whose numbers are on their way to the host. `total`: tokens of the run at its end."""
 
     window: Window
     step: int
@@ -82,7 +84,7 @@ class Clock(Protocol):
 
 
 class HostClock:
-    """Everything is done when it is called."""
+    """For a CPU: work is done when the call returns."""
 
     def now(self) -> float:
         return time.monotonic()
@@ -97,7 +99,7 @@ class HostClock:
 
 
 class DeviceClock:
-    """Moments are events: they happen when the GPU comes to them."""
+    """For a GPU: moments are events, which happen when the GPU gets to them."""
 
     def now(self) -> torch.cuda.Event:
         moment = torch.cuda.Event(enable_timing=True)
@@ -116,8 +118,9 @@ class DeviceClock:
 
 
 class Meter:
-    """
-    loss, speed   as they were last read
+    """Collects the numbers of steps, and counts the time spent in training.
+
+    loss, speed   of the last reading
     """
 
     def __init__(self, progress: Progress, device: torch.device, team: Team) -> None:
@@ -127,7 +130,7 @@ class Meter:
         self.window, self.sent, self.began = Window(), deque[Sent](), None
 
     def resume(self) -> None:
-        """What follows is training."""
+        """Start counting time: what follows is training."""
         if self.began is None:
             self.began = self.clock.now()
 
@@ -137,7 +140,7 @@ class Meter:
         self.progress.tokens += batch.tokens
 
     def pause(self) -> None:
-        """What follows is not training: wait until here, and count the time."""
+        """Stop counting time: wait for the device to get here. What follows is not training."""
         if self.began is None:
             return
         self.window.laps.append((self.began, self.clock.now()))
@@ -145,7 +148,7 @@ class Meter:
         self.count(self.window)
 
     def send(self, step: int, rate: float) -> None:
-        """These were some steps; others follow."""
+        """Send the numbers of the steps so far on their way to the host, and start a new window."""
         if not self.window.numbers:
             return
         numbers = torch.stack(self.window.numbers)
@@ -159,7 +162,10 @@ class Meter:
         self.window = Window()
 
     def readings(self, *, all_of_them: bool) -> Iterator[Reading]:
-        """Those that have arrived, and all but the newest; or all. Processes that train together read together, so they wait."""
+        """Readings that have arrived, waiting for all but the newest; or, with `all_of_them`, for every one.
+
+        Processes that train together must read together, so they always wait for every one.
+        """
         while self.sent and (
             all_of_them or self.team.size > 1 or len(self.sent) > 1 or self.clock.reached(self.sent[0].arrived)
         ):
@@ -167,7 +173,7 @@ class Meter:
 
     def read(self, sent: Sent) -> Reading:
         self.clock.wait(sent.arrived)
-        made = sent.numbers[:, 2] == 0  # a step that changed nothing must not hide what the others were like
+        made = sent.numbers[:, 2] == 0  # a skipped step must not hide the numbers of the others
         loss, norm, _ = (sent.numbers[made] if made.any() else sent.numbers).mean(0).tolist()
         losses = self.team.gather(loss)
         self.loss = sum(losses) / len(losses)

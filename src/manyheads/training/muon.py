@@ -1,14 +1,14 @@
-"""Muon (Jordan et al. 2024): a hidden matrix moves as far in every direction as in any other.
+"""Muon (Jordan et al. 2024): a hidden matrix moves equally far in every direction.
 
     B ← μ·B + (1 − μ)·G                              the mean of its gradients
     M = μ·B + (1 − μ)·G                              a look ahead (Nesterov)
     W ← W − rate·decay·W − rate·0.2·√max(n, m)·O     O = U·Vᵀ, if M = U·S·Vᵀ
 
-0.2·√max(n, m) makes the entries of an update about as large as AdamW's are (Liu et al. 2025), so one rate and one decay do for both.
-Embeddings, output, norms and biases, which are no maps between hidden states, stay with AdamW.
+0.2·√max(n, m) makes the entries of an update about as large as AdamW's (Liu et al. 2025), so one rate and one decay
+suit both. Embeddings, output, norms and biases, which are not maps between hidden states, stay with AdamW.
 
-torch.optim.Muon would do one matrix after the other, would take queries, keys and values for one map, and cannot leave out a step without
-asking the device first.
+torch.optim.Muon would handle one matrix at a time, would treat queries, keys and values as one map, and cannot skip a
+step without asking the device first.
 
 N matrices of one shape · n ≤ m rows and columns
 """
@@ -25,17 +25,20 @@ __all__ = ["Muon", "orthogonalise"]
 MOMENTUM = 0.95
 LIKE_ADAMW = 0.2
 QUINTIC = (3.4445, -4.7750, 2.0315)
-"""a·s + b·s³ + c·s⁵, five times over, takes every s in (0.01, 1] to about 1, between 0.68 and 1.14: steep at 0, so five times do."""
+"""a·s + b·s³ + c·s⁵, applied five times, takes every s in (0.01, 1] to about 1, between 0.68 and 1.14.
+
+It is steep at 0, so five times are enough.
+"""
 
 ITERATIONS = 5
 SMALLEST = 1e-12
 
 
 class Muon(Optimizer):
-    """Muon for `matrices`, AdamW for all else, as one optimizer: `param_groups` and `state` are those of both.
+    """Muon for `matrices`, AdamW for everything else, as one optimizer: `param_groups` and `state` cover both.
 
-    matrices   each with the rows of the maps in it, which are turned one by one
-    found_inf  if it is 1, a step changes nothing; as with a fused AdamW, nobody waits for the device to say so
+    matrices   each with the row counts of the maps in it, which are made orthogonal one by one
+    found_inf  if it is 1, a step changes nothing; as with a fused AdamW, nothing waits for its value
     """
 
     found_inf: Tensor
@@ -69,7 +72,7 @@ class Muon(Optimizer):
         torch._foreach_sub_(maps, moves)
 
     def look_ahead(self, weight: Tensor, gradient: Tensor) -> tuple[Tensor, ...]:
-        """M of every map in a matrix. In a step that is left out the mean of the gradients stays as it is."""
+        """M of every map in a matrix. A skipped step leaves the mean of the gradients as it is."""
         state = self.state[weight]
         if not state:
             state["momentum"] = torch.zeros_like(weight)
@@ -80,7 +83,7 @@ class Muon(Optimizer):
 
 
 def orthogonalise_all(matrices: Sequence[Tensor]) -> list[Tensor]:
-    """Each made orthogonal; all of one shape, lying or standing, at once."""
+    """Each matrix made orthogonal; those of one shape, wide or tall, are computed together."""
     alike: dict[tuple[int, ...], list[int]] = {}
     for number, matrix in enumerate(matrices):
         alike.setdefault(tuple(sorted(matrix.shape)), []).append(number)
@@ -93,12 +96,15 @@ def orthogonalise_all(matrices: Sequence[Tensor]) -> list[Tensor]:
 
 
 def lay(matrix: Tensor) -> Tensor:
-    """At least as wide as it is high: then the products below are the small ones."""
+    """The matrix or its transpose, whichever is wide: the products below are then the small ones."""
     return matrix if matrix.shape[0] <= matrix.shape[1] else matrix.mT
 
 
 def orthogonalise(matrices: Float[Tensor, "N n m"]) -> Float[Tensor, "N n m"]:
-    """About U·Vᵀ of each U·S·Vᵀ, by products alone (Newton–Schulz); in bfloat16 on a GPU, where they are quick and exact enough."""
+    """About U·Vᵀ of each U·S·Vᵀ, by products alone (Newton–Schulz).
+
+    On a GPU these are in bfloat16: fast, and exact enough.
+    """
     a, b, c = QUINTIC
     x = matrices / matrices.norm(dim=(1, 2), keepdim=True).clamp(min=SMALLEST)  # no singular value is above 1
     x = x.bfloat16() if x.is_cuda else x

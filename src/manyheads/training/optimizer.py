@@ -1,6 +1,7 @@
-"""AdamW as the paper set Adam: β = (0.9, 0.98), ε = 1e-9. Matrices decay; norms, biases and embeddings do not.
+"""AdamW with the settings of the Transformer paper: β = (0.9, 0.98), ε = 1e-9.
 
-If the recipe says so, the hidden matrices are Muon's instead (muon.py).
+Weight decay applies to matrices, not to norms, biases and embeddings. If the recipe says so, Muon updates the hidden
+matrices instead (muon.py).
 """
 
 from collections.abc import Collection
@@ -19,13 +20,13 @@ __all__ = ["build_optimizer", "optimizer_tensors", "ready_to_record", "restore_o
 
 
 def build_optimizer(model: nn.Module, rate: float, weight_decay: float, kind: str = "adamw") -> Optimizer:
-    """AdamW for all parameters; or, if the kind is "muon", Muon for the hidden matrices and AdamW for all else."""
+    """AdamW for all parameters; if `kind` is "muon", Muon for the hidden matrices and AdamW for everything else."""
     if kind == "adamw":
         return build_adamw(model, rate, weight_decay)
     matrices = {p: rows for m in model.modules() for p, rows in matrices_of(m) if p.requires_grad}
     if not any(p.requires_grad and p not in matrices for p in model.parameters()):
         raise OptionError(
-            "Muon is for hidden matrices beside which something else learns, got a model of which nothing else does",
+            "Muon needs parameters to train besides hidden matrices, got a model without any",
             hint="train.optimizer=adamw",
         )
     return Muon(matrices, build_adamw(model, rate, weight_decay, without=matrices), rate, weight_decay)
@@ -43,10 +44,10 @@ def build_adamw(model: nn.Module, rate: float, weight_decay: float, without: Col
 def update(
     optimizer: Optimizer, parameters: list[nn.Parameter], rate: float | Float[Tensor, ""], clip: float
 ) -> tuple[Tensor, Tensor]:
-    """One step, unless a gradient is not finite: then nothing changes. Gives (the gradient's norm, 1 if skipped).
+    """One step, skipped if a gradient is not finite. Returns (the gradient's norm, 1 if skipped).
 
-    The decision is taken on the device, by the optimizer's own kernels: the loop need not wait for it. If the rate lies on the device,
-    too, the step can be captured in a CUDA graph.
+    The optimizer's own kernels decide on the device, so the loop need not wait. If the rate is on the device, too, the
+    step can be captured in a CUDA graph.
     """
     norm = whole(torch.nn.utils.clip_grad_norm_(parameters, clip or torch.inf, foreach=True))
     skipped = (~norm.isfinite()).float()
@@ -60,26 +61,26 @@ def update(
 
 
 def ready_to_record(optimizer: Optimizer) -> None:
-    """Make the state that the first step would make: what is made within a CUDA graph begins anew in every replay."""
+    """Create the state that the first step would create: state created within a CUDA graph is reset by every replay."""
     adamw = optimizer.adamw if isinstance(optimizer, Muon) else optimizer
     adamw_s = {p for group in adamw.param_groups for p in group["params"]}
     for p in (p for group in optimizer.param_groups for p in group["params"] if not optimizer.state[p]):
         kinds = ("exp_avg", "exp_avg_sq") if p in adamw_s else ("momentum",)
         count = {"step": torch.zeros((), device=p.device)} if p in adamw_s else {}
         optimizer.state[p].update(count | {kind: torch.zeros_like(p) for kind in kinds})
-    for one in {optimizer, adamw}:  # torch would warn of a step that is done as it is, as the first is
+    for one in {optimizer, adamw}:  # torch would warn of a step outside a capture, as the first is
         one._warned_capturable_if_run_uncaptured = True  # type: ignore[attr-defined]
 
 
 def optimizer_tensors(optimizer: Optimizer, model: nn.Module) -> dict[str, Tensor]:
-    """Its state by name: "exp_avg:encoder.blocks.0…"."""
+    """The optimizer's state by name: "exp_avg:encoder.blocks.0…"."""
     names = {id(p): name for name, p in model.named_parameters()}
     return {f"{kind}:{names[id(p)]}": tensor for p, state in optimizer.state.items() for kind, tensor in state.items()}
 
 
 def restore_optimizer(optimizer: Optimizer, model: nn.Module, tensors: dict[str, Tensor]) -> None:
     parameters = dict(model.named_parameters())
-    for key, tensor in sorted(tensors.items()):  # in one order in all processes: what is shared out is sent around
+    for key, tensor in sorted(tensors.items()):  # the same order in all processes: sharded tensors are sent around
         kind, _, name = key.partition(":")
         p = parameters[name]
         optimizer.state[p][kind] = like(p, tensor.float())

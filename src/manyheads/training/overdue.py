@@ -1,6 +1,7 @@
-"""A save out of turn, when more work than some minutes' would be lost by a power cut: steps may take long, and saves in turn are counted in steps.
+"""Saves outside the regular schedule, for when a power cut would cost more than a few minutes of work.
 
-It changes nothing of a run: what was saved out of turn goes as soon as there is a newer checkpoint (`checkpoints`).
+Steps may take long, and regular saves are counted in steps. An extra save changes nothing about a run: its checkpoint
+is removed as soon as there is a newer one (`checkpoints`).
 """
 
 import time
@@ -8,15 +9,16 @@ import time
 __all__ = ["OVERDUE", "Overdue"]
 
 OVERDUE = 1
-"""Among what processes tell each other at every step: more than silence, less than the number of any signal that ends a run."""
+"""What a process reports when a save is overdue: more than 0, which is nothing, and less than any signal's number."""
 
 HEARD_AGAIN = 2
-"""Steps after a save in which it is still heard: processes hear what was said a step before, and said it before they had saved."""
+"""Steps after a save in which reports are ignored: they arrive a step late, so they were made before the save."""
 
 
 class Overdue:
-    """
-    minutes   that may be lost; 0 = whatever is lost
+    """Knows when a save is overdue.
+
+    minutes   of work that may be lost; 0 = never overdue
     """
 
     def __init__(self, minutes: float, step: int) -> None:
@@ -27,9 +29,9 @@ class Overdue:
         self.step, self.since = step, time.monotonic()
 
     def says(self) -> int:
-        """For all processes to hear: each has a clock of its own."""
+        """What this process reports to all: each process has a clock of its own."""
         return OVERDUE if self.seconds and time.monotonic() - self.since > self.seconds else 0
 
     def heard(self, said: int, step: int) -> bool:
-        """Is this step one to save at? The same in every process."""
+        """True if an overdue save is due at this step. `said` is the same in every process, and so is the answer."""
         return said == OVERDUE and step > self.step + HEARD_AGAIN

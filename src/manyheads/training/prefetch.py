@@ -13,7 +13,7 @@ END: Any = object()
 
 
 def prefetch(make: Callable[[int], Item], first: int, last: int, ahead: int = 8) -> Generator[Item, None, None]:
-    """make(first), …, make(last − 1), in order, up to `ahead` of them before they are asked for."""
+    """make(first), …, make(last − 1), in order, with up to `ahead` of them made before they are requested."""
     queue: Queue[Any] = Queue(ahead)
     left = Event()
 
@@ -24,7 +24,7 @@ def prefetch(make: Callable[[int], Item], first: int, last: int, ahead: int = 8)
                     return
                 queue.put(make(step))
             queue.put(END)
-        except BaseException as error:  # raised where the batch is asked for
+        except BaseException as error:  # raised where the batch is requested
             queue.put(error)
 
     thread = Thread(target=work, daemon=True)
@@ -36,6 +36,6 @@ def prefetch(make: Callable[[int], Item], first: int, last: int, ahead: int = 8)
             yield item
     finally:
         left.set()
-        while thread.is_alive():  # what it is making may need what the caller gives up next
+        while thread.is_alive():  # what it is making may need what the caller releases next
             with suppress(Empty):
                 queue.get(timeout=0.05)

@@ -1,4 +1,4 @@
-"""A run's folder: who may write to it, whose run it holds, whether it is finished."""
+"""A run's folder: its lock, the recipe of the run in it, and whether that run is finished."""
 
 import errno
 import fcntl
@@ -29,15 +29,18 @@ MAY_CHANGE = {
     "train.replay", "train.fast", "train.teachers",
     "decode.beam", "decode.length_penalty", "decode.max_source", "decode.max_ratio", "decode.max_extra", "decode.alignment",
 }  # fmt: skip
-"""What may differ when a run goes on. All else would make it another run. (Teachers may lie elsewhere; their weights are compared.)"""
+"""What may differ when a run resumes; anything else would make it another run.
+
+Teachers may be stored elsewhere: their weights are compared.
+"""
 
 
 UNTOLD = {"description", "train.teachers", "decode.alignment"}
-"""What is told elsewhere, or is nobody's wish."""
+"""Changes that are not printed: they are reported elsewhere, or nobody asked for them."""
 
 
 class Run:
-    """A run folder. `files` are what was published in it: recipe, tokenizer, model, summary."""
+    """A run folder, where recipe, tokenizer, model and summary are published."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -47,18 +50,20 @@ class Run:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One process at a time. The kernel lets go of the lock when its owner dies, however it dies. Who is refused before anything was learnt leaves
-        no folder behind that was not there before."""
+        """Hold the folder's lock. The kernel releases it when its owner dies, however it dies.
+
+        A run that is refused before anything was learnt leaves no new folder behind.
+        """
         try:
             new = self.make_root()
             first = not (self.root / LOCK).exists()
             file = open(self.root / LOCK, "a+")  # noqa: SIM115
         except NotADirectoryError:
-            raise OptionError(f"--out must be a folder, got {self.root}: it is below a file") from None
+            raise OptionError(f"--out must be a folder, got {self.root}: part of its path is a file") from None
         except FileExistsError:
             raise OptionError(f"--out must be a folder, got {self.root}: it is a file") from None
         except ValueError as error:
-            raise OptionError(f"--out must be a folder's name, got {str(self.root)!r}: {error}") from None
+            raise OptionError(f"--out must be the name of a folder, got {str(self.root)!r}: {error}") from None
         except OSError as error:
             kind = OptionError if error.errno == errno.ENAMETOOLONG else SaveError
             raise kind(f"{self.root} cannot be written to: {error.strerror or error}") from None
@@ -68,7 +73,7 @@ class Run:
             except BlockingIOError:
                 file.seek(0)
                 raise InputError(f"{self.root} is being written to by another run: {file.read().strip()}") from None
-            with suppress(OSError):  # a full disk: who it is cannot be said, but it is locked
+            with suppress(OSError):  # a full disk: the owner cannot be noted, but the lock holds
                 file.truncate(0)
                 file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
                 file.flush()
@@ -78,12 +83,12 @@ class Run:
                 refused = isinstance(error, OptionError) and not any(self.checkpoints.glob("step-*"))
                 if new and (refused or not (self.root / MANIFEST).exists()):
                     shutil.rmtree(self.root, ignore_errors=True)
-                elif first and not (self.root / MANIFEST).exists():  # a folder of somebody else's
+                elif first and not (self.root / MANIFEST).exists():  # somebody else's folder
                     (self.root / LOCK).unlink(missing_ok=True)
                 raise
 
     def make_root(self) -> bool:
-        """Is it new? Only making it tells: a name like new/../old is that of an old folder once new is there."""
+        """Make the folder. True if it is new; only making it tells, as new/../old names an old one once new exists."""
         try:
             self.root.mkdir(parents=True)
         except FileExistsError:
@@ -93,14 +98,14 @@ class Run:
         return True
 
     def begin(self, recipe: Recipe, resume: bool) -> None:
-        """Refuse a folder that holds something else. A run that was killed early left no more than its data."""
+        """Refuse a folder that holds something else. A run that was killed early has left no more than LEFT_EARLY."""
         inside = {path.name for path in self.root.iterdir() if not path.name.endswith(WRITING)} - {LOCK}
         if MANIFEST in inside and resume:
             self.check_same_recipe(recipe)
         elif inside - LEFT_EARLY or MANIFEST in inside:
             raise OptionError(
                 f"--out must be a new or empty folder, got {self.root}: it holds {min(inside)}",
-                hint="--resume goes on with the run in it" if MANIFEST in inside else "choose another",
+                hint="--resume continues the run in it" if MANIFEST in inside else "choose another",
             )
 
     def check_same_recipe(self, recipe: Recipe) -> None:
@@ -110,13 +115,13 @@ class Run:
         ]
         if differences:
             raise OptionError(
-                f"a run goes on with the recipe it began with, got {self.root / RECIPE} and another:\n"
+                f"a run resumes with the recipe it started with, got one that differs from {self.root / RECIPE}:\n"
                 + "\n".join(f"  - {difference}" for difference in differences),
-                hint="another --out starts a run of its own",
+                hint="another --out starts a new run",
             )
 
     def changes(self, recipe: Recipe) -> list[str]:
-        """What may differ from the recipe that it has, and does."""
+        """The permitted changes from the recipe that the run has, in words."""
         both = self.began_with(), recipe.as_tables()
         return [told(*change) for change in compare(*both) if change[0] in MAY_CHANGE - UNTOLD]
 
@@ -124,7 +129,7 @@ class Run:
         return recipe_from_text(read_file(self.root, RECIPE).decode(), str(self.root / RECIPE))
 
     def began_with(self) -> Table:
-        """Its recipe, but for what only the finished model could tell: one that goes on is asked again."""
+        """The run's recipe without what was found out from the finished model: a resumed run finds it out again."""
         tables, summary = self.recipe().as_tables(), self.summary() or {}
         for key in summary.get("found", ()):
             section, _, option = key.partition(".")
@@ -140,7 +145,7 @@ class Run:
         return Vocabulary.loads(read_file(self.root, TOKENIZER).decode(), str(self.root / TOKENIZER))
 
     def files(self) -> dict[str, bytes]:
-        """What was published, but the model."""
+        """What was published, except the model."""
         if not (self.root / MANIFEST).exists():
             return {}
         return {name: read_file(self.root, name) for name in read_manifest(self.root) if name != MODEL}
@@ -163,7 +168,7 @@ class Run:
         return json.loads(content) if content else None
 
     def reopen(self) -> None:
-        """A run that goes on has not ended."""
+        """Withdraw the summary: a resumed run has not ended."""
         withdraw(self.root, SUMMARY)
 
     def publish_summary(self, summary: dict[str, Any]) -> None:
@@ -171,12 +176,12 @@ class Run:
 
 
 def told(key: str, old: Any, new: Any) -> str:
-    then, now = ("nothing" if value is None else json.dumps(value, ensure_ascii=False) for value in (old, new))
-    return f"{key}: {then} then, {now} now"
+    then, now = ("not set" if value is None else json.dumps(value, ensure_ascii=False) for value in (old, new))
+    return f"{key}: was {then}, now {now}"
 
 
 def compare(old: dict[str, Any], new: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """(section.key, old, new) of all that differs."""
+    """(section.key, old, new) for every difference."""
     flat_old, flat_new = flat(old), flat(new)
     for key in sorted(flat_old.keys() | flat_new.keys()):
         if flat_old.get(key) != flat_new.get(key):

@@ -1,15 +1,15 @@
-"""The learning rate at each step: a warm-up, then one of three ways down. As a share of the highest rate."""
+"""The learning rate at each step, as a share of the highest rate: a warm-up, then one of three decays."""
 
 from math import cos, pi
 
 __all__ = ["DECAY", "rate_at"]
 
 DECAY = 0.2
-"""The last share of the steps, in which "stable-decay" falls to 0."""
+"""The share of the steps, at the end, in which "stable-decay" falls to 0."""
 
 
 def rate_at(step: int, *, schedule: str, warmup: int, steps: int) -> float:
-    """Share of the highest rate at a step, counted from 1."""
+    """The rate at a step, counted from 1, as a share of the highest rate."""
     if step < warmup:
         return step / warmup
     match schedule:

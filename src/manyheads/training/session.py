@@ -1,4 +1,4 @@
-"""What belongs together while a model is trained."""
+"""Everything that one training works with, in one object."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +16,9 @@ __all__ = ["Session"]
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """A task, how far its model has come, how to go on, on what, with whom, where it is kept, and who is told.
+    """A task, its state and settings, the machine and the team, the run's folder, its log and its display.
 
-    lenient   a save that fails does not end the run
+    lenient   a failed save does not end the run
     """
 
     task: Any

@@ -1,8 +1,8 @@
 """Updates of padded batches on one GPU, recorded for each of their shapes.
 
-Sentences are cut into batches by length, and the cuts are the same in every epoch, so that most shapes are met again and again. The first time an update is
-computed as it is, the second time it is recorded as a CUDA graph, and from then on it is replayed with other ids. (`recorded` says how; a batch for which memory
-is too short is computed operation by operation, in smaller parts.)
+Sentences are cut into batches by length, and the cuts are the same in every epoch, so most shapes occur again and
+again. The first update of a shape runs eagerly, the second is recorded as a CUDA graph, and later ones replay it with
+other ids. (`recorded` describes how; a batch for which memory is too short runs eagerly, in smaller parts.)
 """
 
 from collections.abc import Callable
@@ -23,13 +23,13 @@ from manyheads.training.steps import EagerSteps, Loss, Report, learn_weighted, s
 __all__ = ["ShapedSteps", "recorded_steps"]
 
 MOST_SHAPES = 256
-"""That are recorded: each takes some megabytes."""
+"""The most shapes that are recorded: each takes some megabytes."""
 
 Shape = tuple[torch.Size, ...]
 
 
 class Place:
-    """Where batches of one shape lie when they are learnt from, and who plays what is done with them."""
+    """Tensors that batches of one shape are copied to, and the player of the work on them."""
 
     def __init__(self, example: Any, player: Player) -> None:
         self.batch = example.with_tensors(t.clone() for t in example.tensors())
@@ -41,14 +41,15 @@ class Place:
 
 
 def recorded_steps(eager: EagerSteps, loss: Loss, tell: Callable[[str], None]) -> "ShapedSteps":
-    """`tell` is told why nothing could be recorded."""
+    """Steps that record on a GPU. `tell` is called with the reason if nothing can be recorded."""
     return ShapedSteps(eager, loss, Recorder(eager.machine.device, tell))
 
 
 class ShapedSteps:
-    """
+    """Computes updates, each shape with a recording of its own.
+
     eager      computes batches for which memory is too short
-    recorder   makes the players of places
+    recorder   makes a player for each place
     """
 
     def __init__(self, eager: EagerSteps, loss: Loss, recorder: Callable[[], Player]) -> None:
@@ -58,7 +59,7 @@ class ShapedSteps:
         self.recorder = recorder
         self.places: dict[Shape, Place] = {}
         self.too_large: set[Shape] = set()
-        self.advancing = False  # has the update begun, so that weights may have changed?
+        self.advancing = False  # has the optimizer started, so that weights may have changed?
         self.weight = torch.zeros((), device=device)  # of a token
         self.report = torch.zeros(3, device=device)
 
@@ -70,15 +71,18 @@ class ShapedSteps:
             except (MemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error) or not self.ask_for_less(shape, first_line(error)):
                     raise
-            self.eager.forget()  # here, not above: as long as there is the error, there is all that it was computing with
+            self.eager.forget()  # here, not above: the error keeps alive all that was being computed
         return self.eager(batch, step, rate)
 
     def ask_for_less(self, shape: Shape, why: str) -> bool:
-        """What cannot be recorded may yet be computed as it is, without memory that is its alone; if not that either, in parts.
+        """Decide what to try after memory ran out.
 
-        False if it cannot be computed again: the update had begun."""
+        A shape that was being recorded runs eagerly, which needs no memory reserved for it; any other runs in parts.
+
+        False if the update cannot be computed again, because the optimizer had started.
+        """
         player = self.places[shape].player if shape in self.places else None
-        if isinstance(player, Recorded) and player.to_record:  # what is recorded does not run
+        if isinstance(player, Recorded) and player.to_record:  # a recording does not run
             player.refuse(why)
             self.record_no_more()
             return True
@@ -106,9 +110,9 @@ class ShapedSteps:
         return loss, norm, skipped
 
     def learn(self, place: Place) -> None:
-        """All that is recorded: from the ids to the moving average."""
+        """Everything the CUDA graph contains, from token ids to the moving average of the weights."""
         eager, self.advancing = self.eager, False
-        # A recording that failed has left gradients that were never computed.
+        # A failed recording has left gradients that were never computed.
         eager.state.optimizer.zero_grad(set_to_none=True)
         parts = place.batch.split(eager.config.accumulate)
         loss: Float[Tensor, ""] = learn_weighted(eager.state.model, parts, self.weight, self.loss, eager.machine)
@@ -116,7 +120,7 @@ class ShapedSteps:
         self.report.copy_(torch.stack([loss, *self.advance()]))
 
     def record_no_more(self) -> None:
-        """What one could not be recorded for, no other will be."""
+        """Stop recording: the reason that one shape cannot be recorded holds for all."""
         self.recorder = Eager
         for place in self.places.values():
             if isinstance(place.player, Recorded) and place.player.graph is None:

@@ -1,4 +1,4 @@
-"""What a person sees of a run: a bar with speed, loss and time left on a terminal, plain lines elsewhere. All on stderr."""
+"""What a user sees of a run, on stderr: a bar with speed, loss and time left on a terminal, plain lines elsewhere."""
 
 import sys
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ ORDER = ("loss", "perplexity", "bleu", "chrf", "exact", "wer", "per")
 
 
 class Unbreakable:
-    """A stream that training outlives: when its reader is gone or its disk is full, what is said is said to nobody."""
+    """A stream that cannot end training: when its reader is gone or its disk is full, output is dropped."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream, self.encoding = stream, getattr(stream, "encoding", "utf-8")
@@ -41,7 +41,7 @@ class Unbreakable:
 
 
 class Show:
-    """Words and a bar on stderr."""
+    """Messages and a bar on stderr."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.console = Console(file=cast(IO[str], Unbreakable(sys.stderr)), quiet=quiet, highlight=False, emoji=False)
@@ -80,7 +80,7 @@ class Show:
         self.say(f"{training}  │ dev {metrics_line(validation.metrics)}{'  best' if best else ''}")
 
     def samples(self, validation: Validation) -> None:
-        """The first one, within a line: it is nice to watch it improve."""
+        """Print the first one, on one line: it is nice to watch it improve."""
         for sample in validation.samples[:1]:
             self.say(f"    {shortened(sample.source)} → {shortened(sample.output)}")
 
@@ -99,6 +99,6 @@ def metrics_line(metrics: Mapping[str, float]) -> str:
 
 
 def shortened(text: str, most: int = 60) -> str:
-    """Within a line, and nothing in it that a terminal would obey."""
+    """The text cut to a line, with nothing in it that a terminal would obey."""
     text = CONTROL.sub("�", text)
     return text if len(text) <= most else f"{text[: most - 1]}…"

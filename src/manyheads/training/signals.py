@@ -1,4 +1,7 @@
-"""Ctrl-C and SIGTERM: the step is finished, the run saved, then it stops. A second one stops at once, unless it comes so soon that it was meant as one."""
+"""Ctrl-C and SIGTERM: the step is finished, the run is saved, and training stops.
+
+A second signal stops it at once, unless it follows so soon that both were meant as one.
+"""
 
 import os
 import signal
@@ -12,11 +15,11 @@ __all__ = ["StopRequest", "listen"]
 
 TORCHRUN = "TORCHELASTIC_RUN_ID"
 ONE_PRESS = 1.0
-"""Seconds within which somebody who presses twice means once."""
+"""Seconds within which two key presses count as one."""
 
 
 class StopRequest:
-    """`number` is that of the signal, once there was one."""
+    """`number`: the signal's, once one has arrived."""
 
     number: int | None = None
 
@@ -24,7 +27,7 @@ class StopRequest:
 @contextmanager
 def listen() -> Iterator[StopRequest]:
     request = StopRequest()
-    if threading.current_thread() is not threading.main_thread():  # only the main thread hears signals
+    if threading.current_thread() is not threading.main_thread():  # only the main thread receives signals
         yield request
         return
 
@@ -33,14 +36,14 @@ def listen() -> Iterator[StopRequest]:
     def hear(number: int, frame: FrameType | None) -> None:
         request.number = number
         heard.append(time.monotonic())
-        # torchrun passes on what it hears, so that it may come twice, and kills who is slow.
+        # torchrun forwards signals, so one may arrive twice, and it kills processes that are slow to end.
         if TORCHRUN not in os.environ and heard[-1] - heard[0] > ONE_PRESS:
             restore()
             signal.raise_signal(number)
 
     def restore() -> None:
         for name, handler in before.items():
-            signal.signal(name, signal.SIG_DFL if handler is None else handler)  # None: it was not Python's
+            signal.signal(name, signal.SIG_DFL if handler is None else handler)  # None: not set from Python
 
     before = {name: signal.signal(name, hear) for name in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -1,7 +1,8 @@
 """`manyheads.average_models`: the mean of the weights of several models, or of several checkpoints of one, as a model.
 
-Weights have a mean that means something if they began as one: checkpoints of a run, or models that were fine-tuned from one model. A
-greedy soup (Wortsman et al. 2022) takes the best of them and adds each other one only if that does no harm.
+A mean of weights is meaningful if they have a common origin: checkpoints of one run, or models that were fine-tuned
+from one model. A greedy soup (Wortsman et al. 2022) takes the best of them and adds each of the others only if that
+does no harm.
 """
 
 import copy
@@ -37,12 +38,12 @@ Say = Callable[[str], None]
 Weights = dict[str, Tensor]
 
 ONLY_IN_TRAINING = {"dropout", "attention_dropout", "feedforward_dropout", "drop_path"}
-"""What two models may differ in and still compute alike."""
+"""Keys in which two models may differ and still compute alike."""
 
 
 @dataclass(frozen=True)
 class Averaged:
-    """Where the mean is, what it is the mean of, and what it scored if something was scored."""
+    """Where the mean is, which parts it was taken of, and its score if there is one."""
 
     folder: Path
     parts: tuple[str, ...]
@@ -51,7 +52,7 @@ class Averaged:
 
 @dataclass(frozen=True)
 class Part:
-    """A model or a checkpoint. Its weights are read when they are needed, so that however many there are, few are in memory."""
+    """A model or a checkpoint. Its weights are read when needed, so that only a few are in memory at a time."""
 
     name: str
     weights: Callable[[], Weights]
@@ -70,11 +71,12 @@ def average_models(
 ) -> Averaged:
     """Write the mean of several models, or of the last checkpoints of a run, to a new folder.
 
-    models        run folders, model folders or bundled models, built alike and with one vocabulary
-    checkpoints   the mean of so many of the last checkpoints of one run instead
-    weights       how much each counts (default: as much as any other)
-    greedy        begin with the best by chrF (or by errors of words and phones) on `data`; add those that do not make it worse
-    device        where greedy translates
+    models        run folders, model folders or bundled models, built alike and with the same vocabulary
+    checkpoints   average this many of the last checkpoints of one run instead
+    weights       how much each counts (default: all equally)
+    greedy        start with the best by chrF (or by word and phone errors) on `data`; add those that do not make it
+                  worse
+    device        where `greedy` translates
     """
     folders = [models] if isinstance(models, (str, Path)) else list(models)
     check_options(folders, checkpoints, weights, greedy, data)
@@ -96,11 +98,11 @@ def average_models(
     return Averaged(Path(out), tuple(part.name for part in parts), score)
 
 
-# ── what it is the mean of ──────────────────────────────────────────────────────────────────────────────────────────
+# ── parts of the mean ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def alike(folders: Sequence[str | Path], vocabulary: Vocabulary, recipe: Recipe) -> Iterator[Part]:
-    """Models that compute like the first, with the same vocabulary."""
+    """The models as parts, if they compute like the first and have its vocabulary."""
     for folder in folders:
         _, other, others = load_model(folder)
         for key, one, another in differences(recipe, others):
@@ -108,7 +110,7 @@ def alike(folders: Sequence[str | Path], vocabulary: Vocabulary, recipe: Recipe)
                 f"models must be built alike, got model.{key} = {one!r} in {folders[0]} and {another!r} in {folder}"
             )
         if other.dumps() != vocabulary.dumps():
-            raise InputError(f"models must have one vocabulary, got others in {folders[0]} and {folder}")
+            raise InputError(f"models must share one vocabulary, got different ones in {folders[0]} and {folder}")
         yield Part(str(folder), partial(model_weights, folder))
 
 
@@ -124,20 +126,20 @@ def model_weights(folder: str | Path) -> Weights:
 
 
 def last_checkpoints(folder: str | Path, count: int, model: Transformer) -> Iterator[Part]:
-    """The newest first; damaged ones are passed over, like those of a run that goes on."""
+    """The newest first; damaged ones are skipped, as when a run resumes."""
     run = Run(find_model(folder))
     whole = [path for path in Checkpoints(run.checkpoints, lambda _: None).steps() if is_whole(path)]
     if len(whole) < count:
         raise InputError(
-            f"there must be as many whole checkpoints as are asked for, got {len(whole)} of {count} in {run.checkpoints}",
-            hint="train.keep says how many of them a run keeps",
+            f"there must be as many complete checkpoints as requested, got {len(whole)} of {count} in {run.checkpoints}",
+            hint="train.keep sets how many a run keeps",
         )
     for path in whole[:count]:
         yield Part(str(path), partial(checkpoint_weights, path, model))
 
 
 def checkpoint_weights(path: Path, model: nn.Module) -> Weights:
-    """What would have been used if training had ended there: the moving average of the weights, if there was one."""
+    """The weights that would be used if training had ended there: their moving average, if there was one."""
     name = AVERAGE if AVERAGE in read_manifest(path) else WEIGHTS
     then = copy.deepcopy(model)
     load_weights(then, read_file(path, name), str(path / name))
@@ -148,7 +150,7 @@ def checkpoint_weights(path: Path, model: nn.Module) -> Weights:
 
 
 def judge(translator: Translator, data: Paths, say: Say) -> Callable[[Weights], float]:
-    """Weights → how well they translate the pairs, which are read once; higher is better."""
+    """A function from weights to how well they translate the pairs (higher is better). The pairs are read once."""
     counts = Counts()
     pairs = read_dev(check_paths(data, "--data", translator.recipe.data.reading), counts)
     for sentence in counts.sentences():
@@ -163,7 +165,7 @@ def judge(translator: Translator, data: Paths, say: Say) -> Callable[[Weights], 
 
 
 def greedy_soup(parts: Sequence[Part], score: Callable[[Weights], float], say: Say) -> tuple[list[Part], float]:
-    """(the parts whose mean is best, its score), found by adding one after the other, the best first."""
+    """(the parts with the best mean, its score), found by adding one part after the other, the best first."""
     scores = {part: score(part.weights()) for part in parts}
     for part, value in scores.items():
         say(f"{value:.2f}  {part.name}")
@@ -189,21 +191,22 @@ def check_options(
 ) -> None:
     if checkpoints is None and len(folders) < 2:
         raise OptionError(
-            f"a mean is that of at least two models, got {len(folders)}", hint="--checkpoints 5 takes those of one run"
+            f"a mean needs at least two models, got {len(folders)}",
+            hint="--checkpoints 5 averages the last 5 of one run",
         )
     if checkpoints is not None and (len(folders) != 1 or checkpoints < 2):
         raise OptionError(
-            f"--checkpoints takes at least 2 checkpoints of one run, got {checkpoints} of {len(folders)} runs"
+            f"--checkpoints needs at least 2 checkpoints of one run, got {checkpoints} of {len(folders)} runs"
         )
     if greedy and weights:
-        raise OptionError("--greedy finds out what counts, got --weights too")
+        raise OptionError("--greedy decides which models count, got --weights too")
     if greedy != bool(data):
-        raise OptionError(f"--greedy goes with --data, got {'--greedy' if greedy else '--data'} alone")
+        raise OptionError(f"--greedy and --data must be given together, got {'--greedy' if greedy else '--data'} alone")
 
 
 def check_shares(weights: Sequence[float], parts: Sequence[Part]) -> None:
     if weights and len(weights) != len(parts):
-        raise OptionError(f"--weights takes a number for each model, got {len(weights)} for {len(parts)}")
+        raise OptionError(f"--weights must be one number per model, got {len(weights)} for {len(parts)}")
     for weight in weights:
         if not (isfinite(weight) and weight > 0):
-            raise OptionError(f"--weights takes numbers above 0, got {weight}")
+            raise OptionError(f"--weights must be numbers above 0, got {weight}")

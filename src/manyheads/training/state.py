@@ -1,6 +1,6 @@
-"""Everything that changes while a model is trained, and how it is saved and found again.
+"""Everything that changes while a model is trained, and how it is saved and restored.
 
-Nothing random is among it: what is drawn in a step is a function of the seed and the step.
+It includes no random state: what is drawn in a step is a function of the seed and the step.
 """
 
 import copy
@@ -37,27 +37,28 @@ WEIGHTS, AVERAGE, OPTIMIZER, PROGRESS = (
 
 @dataclass
 class Progress:
-    """
+    """How far a run has come.
+
     step         updates so far
     tokens       learnt from so far
     seconds      spent in training
-    best         the best score on held-out data, and best_step when it was reached
+    best         the best score on held-out data; best_step is when it was reached
     lowest_loss  on held-out data
-    waited       validations since either got better
-    skipped      updates in a row, up to now, that were not made because a gradient was not finite
+    waited       validations since either improved
+    skipped      updates in a row, up to now, that were skipped because a gradient was not finite
     not_finite   all such updates of the run
-    split        batches that memory was too short for: computed in more parts
-    unsaved      saves that failed and that the run went on without
+    split        batches that were computed in more parts because memory was too short
+    unsaved      failed saves that the run continued without
     first_loss   the first reading of the loss
     high         readings in a row that were far above it
-    threads      of the CPU: sums are rounded alike only with as many
-    processes    that train together: the same holds for them
-    precision    that products are computed in: the same holds for it
+    threads      of the CPU: sums are rounded alike only with the same number
+    processes    that train together: the same applies
+    precision    that products are computed in: the same applies
     data         fingerprints of the data
-    packed       packs that a batch is made of; 0 = batches are padded
+    packed       packs per batch; 0 = batches are padded
     compile_seconds   spent before the first step, not in training
-    data_since   the step from which on it is this data
-    before       how good the model was that is trained further, by set of held-out data
+    data_since   the step at which training on this data started
+    before       scores of the base before fine-tuning, by set of held-out data
     """
 
     step: int = 0
@@ -84,10 +85,10 @@ class Progress:
 
 
 class State:
-    """A model, its optimizer, its moving average if there is one, and how far it has come.
+    """A model, its optimizer, its moving average if there is one, and its progress.
 
-    forward   the model, as it is called in training: in a team, its gradients are everyone's
-    judged    a second model, whole, for the averaged weights, or for weights that are shared out
+    forward   the model as it is called in training: in a team, its gradients are the mean of all processes'
+    judged    a second, complete model, for averaged or sharded weights
     """
 
     def __init__(self, model: nn.Module, config: TrainConfig, device: torch.device, team: Team = ALONE) -> None:
@@ -102,7 +103,7 @@ class State:
         self.progress = Progress(threads=torch.get_num_threads(), processes=team.size)
 
     def best_model(self) -> nn.Module:
-        """What would be used if training ended here."""
+        """The model that would be used if training ended here."""
         if self.judged is None:
             return self.model
         weights = self.average.weights if self.average else self.model.state_dict()
@@ -110,7 +111,7 @@ class State:
         return self.judged
 
     def contents(self) -> dict[str, bytes]:
-        """The files of a checkpoint. Weights that are shared out come together here: all processes must ask."""
+        """The files of a checkpoint. Sharded weights are gathered here, so all processes must call this."""
         tensors = {
             WEIGHTS: self.model.state_dict(),
             OPTIMIZER: optimizer_tensors(self.optimizer, self.model),
@@ -120,7 +121,7 @@ class State:
         return {**files, PROGRESS: json.dumps(asdict(self.progress)).encode()}
 
     def restore(self, folder: Path) -> None:
-        """From a checkpoint of the same recipe."""
+        """Restore everything from a checkpoint of the same recipe."""
         load(self.model.state_dict(), read_tensors(folder, WEIGHTS))
         restore_optimizer(self.optimizer, self.model, read_tensors(folder, OPTIMIZER))
         if self.average:
@@ -154,4 +155,4 @@ def read_progress(folder: Path) -> Progress:
         stored: dict[str, Any] = json.loads(read_file(folder, PROGRESS))
         return Progress(**stored)
     except (ValueError, TypeError) as error:
-        raise InputError(f"{folder / PROGRESS} is not of this version: {error}") from None
+        raise InputError(f"{folder / PROGRESS} does not fit this version: {error}") from None

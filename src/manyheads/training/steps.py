@@ -1,11 +1,11 @@
-"""One update of a model: from a batch to changed weights. Three ways to compute it, with the same result but for rounding:
+"""One update of a model: from a batch to changed weights. There are three ways to compute it, equal but for rounding:
 
     EagerSteps    operation by operation: any device, any batch, any number of processes
-    GraphedSteps  on one GPU: everything from the ids to the moving average is recorded once as a CUDA graph, its blocks compiled, and
-                  replayed with new ids. Nothing is launched from Python, and nothing waits for it.
-    ShapedSteps   the same for batches of several shapes, each recorded by itself and nothing compiled (shaped.py)
+    GraphedSteps  on one GPU: everything from the ids to the moving average is recorded once as a CUDA graph, its blocks
+                  compiled, and replayed with new ids. Python launches none of it, and nothing waits for it.
+    ShapedSteps   the same for batches of several shapes, each recorded separately and not compiled (shaped.py)
 
-Whatever is random in a step is drawn from generators seeded by (seed, step): a run that was stopped and goes on is the same run.
+Whatever is random in a step is drawn from generators seeded by (seed, step): a resumed run is the same run.
 """
 
 import time
@@ -36,15 +36,18 @@ __all__ = ["EagerSteps", "GraphedSteps", "Loss", "Report", "Steps", "can_graph",
 
 Loss = Callable[[nn.Module, Any], Tensor]
 Report = tuple[Float[Tensor, ""], Float[Tensor, ""], Float[Tensor, ""]]
-"""The loss, the gradient's norm, and 1 if the update was skipped: tensors, which nobody waits for here."""
+"""The loss, the gradient's norm, and 1 if the update was skipped: tensors that nothing waits for here."""
 
 WARM_UP = 3
-"""Passes before a graph is recorded: libraries choose their kernels in the first ones."""
+"""Passes before a graph is recorded: libraries choose their kernels during the first ones."""
 
 COMPILED = (EncoderBlock, DecoderBlock, Embed)
-"""Blocks of a kind share their code: compiling one is compiling all, but for the first, with nothing to add yet. What looks up words or
-positions in a table is not compiled: a compiler adds up a table's gradients in whatever order the GPU comes to them, PyTorch's own
-kernel in one order."""
+"""Modules that are compiled, unless they look up words or positions in a table.
+
+Blocks of a kind share their code, so compiling one compiles all but the first, which has nothing to add yet. Lookups
+are not compiled because compiled code adds up a table's gradients in whatever order the GPU gets to them, PyTorch's own
+kernel in a fixed order.
+"""
 
 
 class Steps(Protocol):
@@ -52,7 +55,7 @@ class Steps(Protocol):
 
 
 def can_graph(machine: Machine, team: Team) -> bool:
-    """One GPU in bfloat16, and one process."""
+    """True for one GPU in bfloat16, and one process."""
     return machine.device.type == "cuda" and machine.precision == "bf16" and team.size == 1
 
 
@@ -61,11 +64,13 @@ def seed_step(seed: int, step: int, rank: int = 0) -> None:
 
 
 class EagerSteps:
-    """The loss of every part is divided by the count of the whole batch, so parts change nothing, and neither do processes:
-    each has a share of the batch, and the mean of their gradients is that of all if each takes its own times the number of
-    them.
+    """Computes updates operation by operation.
 
-    on_split   is told (the step, in how many parts) if memory was too short for a batch as it is
+    The loss of every part is divided by the count of the whole batch, so the number of parts changes nothing. Neither
+    does the number of processes: each has a share of the batch and multiplies its loss by their number, so the mean of
+    their gradients is the batch's.
+
+    on_split   is called with (step, number of parts) if memory was too short for a batch as planned
     """
 
     def __init__(
@@ -93,7 +98,7 @@ class EagerSteps:
         return total
 
     def learn_or_end(self, batch: Batch, step: int) -> Float[Tensor, ""]:
-        """The others may be in the middle of an exchange: to begin again would mix gradients of two passes."""
+        """No retry: the others may be exchanging gradients, and starting again would mix those of two passes."""
         try:
             return self.learn_parts(batch.count, step, batch.split(self.config.accumulate))
         except (MemoryError, RuntimeError) as error:
@@ -102,12 +107,12 @@ class EagerSteps:
             raise TrainingError(
                 f"memory must be enough for a share of a batch, got too little in process {self.team.rank} at step {step}: "
                 f"{first_line(error)}",
-                hint=f"the same command with --resume --set train.accumulate={2 * self.config.accumulate}, or more processes; only "
-                "a process alone can split a batch on the way",
+                hint=f"use the same command with --resume --set train.accumulate={2 * self.config.accumulate}, or more processes; "
+                "only a process that trains alone can split a batch",
             ) from None
 
     def learn_parts(self, count: int, step: int, parts: Sequence[Part]) -> Float[Tensor, ""]:
-        """Forward and backward, part by part: the mean loss of a token."""
+        """Forward and backward pass, part by part. Returns the mean loss per token."""
         state, machine, team = self.state, self.machine, self.team
         seed_step(self.config.seed, step, team.rank)
         total = torch.zeros((), device=machine.device)
@@ -120,20 +125,21 @@ class EagerSteps:
         return total
 
     def forget(self) -> None:
-        """A pass that failed has left its gradients in some weights, and not in others."""
+        """Drop the gradients that a failed pass has left in some of the weights, and release memory."""
         self.state.optimizer.zero_grad(set_to_none=True)
         release_memory(self.machine.device)
 
     def rehearse(self, batch: Batch) -> None:
-        """A pass that nothing is learnt from."""
+        """A pass from which nothing is learnt."""
         self.learn_parts(batch.count, 0, batch.to(self.machine.device).split(self.config.accumulate))
         self.state.optimizer.zero_grad(set_to_none=True)
 
 
 class GraphedSteps:
-    """
+    """Replays updates that were recorded as one CUDA graph.
+
     example           a batch; all others must have its shapes
-    compile_seconds   how long it took to get ready
+    compile_seconds   how long compiling and recording took
     """
 
     def __init__(self, state: State, config: TrainConfig, machine: Machine, loss: Loss, example: Batch) -> None:
@@ -158,7 +164,7 @@ class GraphedSteps:
         return self.report[0].clone(), self.report[1].clone(), self.report[2].clone()
 
     def record(self) -> tuple[torch.cuda.CUDAGraph, Report]:
-        """Gradients are made anew in every replay, at the same places: there is nothing to set to zero."""
+        """Record an update. Every replay writes the gradients anew, in the same place, so none must be set to zero."""
         beside = torch.cuda.Stream()
         beside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(beside):
@@ -178,7 +184,7 @@ class GraphedSteps:
 def learn_weighted(
     model: nn.Module, parts: Sequence[Any], weight: Float[Tensor, ""], loss: Loss, machine: Machine
 ) -> Float[Tensor, ""]:
-    """Forward and backward, part by part: the mean loss of a token, whose weight lies on the device."""
+    """Forward and backward pass, part by part. Returns the mean loss per token; a token's `weight` is on the device."""
     total = torch.zeros((), device=machine.device)
     for part in parts:
         with machine.autocast():
@@ -189,12 +195,12 @@ def learn_weighted(
 
 
 def check_gradients(model: nn.Module) -> None:
-    """A compiler that loses a gradient says nothing: the model would learn, and learn worse."""
+    """Raise if a gradient is missing. A compiler that loses one reports nothing: the model would only learn worse."""
     learning = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     lost = [name for name, p in learning if p.grad is None or not p.grad.any()]
     if lost:
         raise RuntimeError(
-            f"compiled, the model has no gradient for {len(lost)} of its parameters, {lost[0]} among them"
+            f"the compiled model has no gradient for {len(lost)} of its parameters, {lost[0]} among them"
         )
 
 
@@ -204,8 +210,10 @@ def has_table(module: nn.Module) -> bool:
 
 @contextmanager
 def compiled_blocks(model: nn.Module) -> Iterator[None]:
-    """While this lasts, blocks are compiled, each kind once. What is recorded stays so; who calls them later finds them as they
-    were: sentences of any length would be compiled anew."""
+    """While this lasts, blocks are compiled, each kind once. Recordings keep the compiled code.
+
+    Later calls find the blocks as they were: for sentences of other lengths they would be compiled anew.
+    """
     blocks = [module for module in model.modules() if isinstance(module, COMPILED) and not has_table(module)]
     for block in blocks:
         block.compile(dynamic=False)

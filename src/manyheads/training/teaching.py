@@ -1,4 +1,4 @@
-"""Who teaches a student: models that are there already. The student has their vocabulary; all else of it is its own."""
+"""The teachers of a student: existing models, whose vocabulary it has. Everything else about it is its own."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -29,10 +29,11 @@ DROPOUTS = ("dropout", "attention_dropout", "feedforward_dropout", "drop_path")
 
 @dataclass(frozen=True, eq=False)
 class Faculty:
-    """The teachers that a recipe names. All of them is checked at once, before anything is made.
+    """The teachers that a recipe names, checked completely before anything is created.
 
     vocabulary, recipe   of the first; the others have the same vocabulary
-    fingerprints         of the weights that they were read with: wherever they lie, a student that goes on has the teachers that it began with
+    fingerprints         of the models as they were read: a resumed student has the teachers it started with, wherever
+                         they are stored now
     """
 
     models: Sequence[nn.Module]
@@ -42,7 +43,7 @@ class Faculty:
 
     @classmethod
     def of(cls, student: Recipe, begun: Base | Run | None = None) -> Self | None:
-        """None if it has no teachers. What the student has begun as has their vocabulary, too."""
+        """None if the student has no teachers. `begun`, the model it starts from, must have their vocabulary, too."""
         names = student.train.teachers
         if not names:
             return None
@@ -56,16 +57,16 @@ class Faculty:
         return cls(models, vocabularies[0], recipes[0], fingerprints)
 
     def files(self) -> dict[str, bytes]:
-        """What a student takes over from the beginning."""
+        """The files that a student takes over when it starts."""
         return {TOKENIZER: self.vocabulary.dumps().encode()}
 
     def ready(self, machine: Machine) -> list[nn.Module]:
-        """Rounded once: nothing is learnt about their weights, and to cast them in every step would take longer than to use them."""
+        """The models, cast once: they do not learn, and casting them at each step would take longer than using them."""
         return [model.requires_grad_(False).to(machine.device, machine.dtype) for model in self.models]
 
 
 def check_unchanged(faculty: Faculty | None, checkpoints: Path) -> None:
-    """Refuse other teachers than those that the newest checkpoint learnt from."""
+    """Refuse teachers other than those that the newest checkpoint learnt from."""
     if progress := newest_progress(checkpoints):
         then, now = progress.data.get("teachers", "").split(), list(faculty.fingerprints) if faculty else []
         if then != now:
@@ -76,18 +77,18 @@ def check_once(names: Sequence[str], fingerprints: Sequence[str]) -> None:
     for number, one in enumerate(fingerprints):
         if one in fingerprints[:number]:
             first = names[fingerprints.index(one)]
-            raise OptionError(f"each teacher is asked once, got the same model as {first} and as {names[number]}")
+            raise OptionError(f"each teacher must be named once, got the same model as {first} and as {names[number]}")
 
 
 def check_not_itself(names: Sequence[str], run: Run) -> None:
-    """What it learns from would change with what it has learnt."""
+    """Refuse a student as its own teacher: what it learns from would change as it learns."""
     for name in names:
         if Path(name).resolve() == run.root.resolve():
-            raise OptionError(f"a teacher is another model than its student, got {name} for both")
+            raise OptionError(f"a teacher must be another model than its student, got {name} for both")
 
 
 def newest_progress(checkpoints: Path) -> Progress | None:
-    """As far as it can be read. Who wants to know whose student a run is need not read its weights, which takes long; who goes on from there does."""
+    """The newest progress that can be read, without reading the weights, which takes long."""
     for place in Checkpoints(checkpoints, lambda _: None).steps():
         with suppress(InputError):
             return read_progress(place)
@@ -99,7 +100,7 @@ def difference(then: Sequence[str], now: Sequence[str]) -> str:
         return f"{len(now)} instead of {len(then)}"
     if sorted(then) == sorted(now):
         return "the same in another order"
-    return f"number {next(n for n, (one, other) in enumerate(zip(then, now, strict=True), 1) if one != other)} has other weights, or computes something else with them"
+    return f"number {next(n for n, (one, other) in enumerate(zip(then, now, strict=True), 1) if one != other)} has other weights or another configuration"
 
 
 def load_teacher(name: str) -> tuple[nn.Module, Vocabulary, Recipe]:
@@ -108,28 +109,27 @@ def load_teacher(name: str) -> tuple[nn.Module, Vocabulary, Recipe]:
     except ManyheadsError as error:
         raise type(error)(
             f"train.teachers: {error.message}",
-            error.hint
-            or "--teacher names them, with spaces between them; also where a run goes on and they lie elsewhere now",
+            error.hint or "name them with --teacher, separated by spaces, also to resume a run after they have moved",
         ) from None
 
 
 def check_teacher(name: str, vocabulary: Vocabulary, teacher: Recipe, student: Recipe) -> None:
     if teacher.task != student.task:
         raise OptionError(
-            f"a student learns from teachers of its own task, {student.task!r}, got {name}, for {teacher.task!r}",
-            hint=f"models for {student.task!r} that were trained on the same data are its teachers",
+            f"teachers must be for the student's task, {student.task!r}, got {name}, for {teacher.task!r}",
+            hint=f"use models for {student.task!r} that were trained on the same data",
         )
     if is_from_elsewhere(vocabulary, teacher):
         raise OptionError(
-            f"a teacher was trained here, or is an encoder, got {name}, which was imported",
-            hint="its text can be learnt from: manyheads generate",
+            f"a teacher must be an encoder or a model trained by Manyheads, got {name}, which was imported",
+            hint="train on texts that it writes instead: manyheads generate",
         )
     if student.task == "translate" and student.transformer.tie == "all" and not vocabulary.joint:
         raise OptionError(
-            f"model.tie = 'all' is for one vocabulary on both sides, got a teacher with one for each: {name}",
+            f"model.tie = 'all' needs one vocabulary for both sides, got a teacher with one for each: {name}",
             hint="--set model.tie=target",
         )
-    # What the student reads, its teachers must be able to read.
+    # The teachers must be able to read whatever the student reads.
     reading = replace(teacher, data=replace(teacher.data, max_length=student.data.max_length))
     refuse(list(RULES[teacher.task](reading)), f"the teacher {name}")
 
@@ -139,16 +139,16 @@ def check_same_vocabulary(models: Sequence[tuple[str, Vocabulary]]) -> None:
     for name, vocabulary in others:
         if vocabulary.dumps() != its_own.dumps():
             raise OptionError(
-                f"a student and its teachers have one vocabulary, got another in {name} than in {first}",
+                f"a student and its teachers must share one vocabulary, got another in {name} than in {first}",
                 hint="train them from the same pairs with the same [data], and different seeds",
             )
 
 
 def taught_recipe(recipe: Recipe, theirs: DataConfig, changes: Mapping[str, Any]) -> Recipe:
-    """With the teachers' pieces, whatever the recipe says of them; who asks for others is refused."""
+    """The recipe with the teachers' tokenizer settings in place of its own; `changes` that disagree are refused."""
     pieces = {key.removeprefix("data."): key for key in PIECES}
     faults = [
-        f"a student has the vocabulary of its teachers, with {key} = {piece(theirs, name)!r}, got --set {key}={changes[key]}"
+        f"a student must have the vocabulary of its teachers, with {key} = {piece(theirs, name)!r}, got --set {key}={changes[key]}"
         for name, key in pieces.items()
         if key in changes and piece(recipe.data, name) != piece(theirs, name)
     ]
@@ -157,12 +157,12 @@ def taught_recipe(recipe: Recipe, theirs: DataConfig, changes: Mapping[str, Any]
 
 
 def piece(data: DataConfig, name: str) -> Any:
-    """What a key means: the target's tokenizer is the source's, if nothing is said."""
+    """The effective value of a key: the target's tokenizer is the source's by default."""
     return data.tokenizers[1] if name == "target_tokenizer" else getattr(data, name)
 
 
 def fingerprint_of(model: nn.Module) -> str:
-    """Of its weights, and of what is computed with them; how it was kept from learning by heart does not matter any more."""
+    """A hash of a model's weights and configuration; dropouts do not count, as they only matter in its training."""
     shape = {name: value for name, value in asdict(model.config).items() if name not in DROPOUTS}  # type: ignore[arg-type]
     digest = hashlib.sha256(repr(sorted(shape.items())).encode())
     for name, tensor in sorted(model.state_dict().items()):

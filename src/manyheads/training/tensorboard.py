@@ -1,4 +1,4 @@
-"""The log as TensorBoard shows it, in OUT/tensorboard, if the recipe asks for it. It is for looking at: it never stops a run."""
+"""The log in TensorBoard's format, in OUT/tensorboard, if the recipe asks for it. It never stops a run."""
 
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
@@ -20,12 +20,12 @@ LAST = ("final", "stopped")
 
 
 def tensorboard_listener(asked: bool, folder: Path, say: Say) -> Listener:
-    """Who is told what the log is told."""
+    """A listener that writes what the log gets; one that does nothing if TensorBoard is not wanted or not installed."""
     if not asked:
         return nobody
     if find_spec("tensorboard") is None:
         say(
-            "train.tensorboard needs the package tensorboard, which is not installed; training goes on without it"
+            "train.tensorboard needs the package tensorboard, which is not installed; training continues without it"
             "\n\nhint: pip install 'manyheads[tensorboard]'"
         )
         return nobody
@@ -33,9 +33,9 @@ def tensorboard_listener(asked: bool, folder: Path, say: Say) -> Listener:
 
 
 class TensorBoard:
-    """Writes the numbers of a log to event files, one for each time that the run was started.
+    """Writes the numbers of a log to event files, one for each start of the run.
 
-    A run goes on from its last save. What came after it is hidden, so that no step is there twice.
+    A run resumes from its last save. Whatever came after that is hidden, so that no step appears twice.
     """
 
     def __init__(self, folder: Path, say: Say) -> None:
@@ -48,22 +48,22 @@ class TensorBoard:
             self.write(event, values)
         except Exception as error:  # whatever a library or a disk may raise
             self.lost = True
-            self.say(f"{self.folder} cannot be written ({error}); training goes on without it")
+            self.say(f"{self.folder} cannot be written ({error}); training continues without it")
 
     def write(self, event: str, values: Mapping[str, Any]) -> None:
         if event == "start":
-            from torch.utils.tensorboard import SummaryWriter  # not before it is known to be wanted and there
+            from torch.utils.tensorboard import SummaryWriter  # only once it is known to be wanted and installed
 
             self.writer = SummaryWriter(str(self.folder), purge_step=values["step"] + 1)
         for name, value in scalars(event, values):
             self.writer.add_scalar(name, value, values["step"])
-        self.writer.flush()  # who kills the run keeps the curves
+        self.writer.flush()  # a killed run keeps its curves
         if event in LAST:
             self.writer.close()  # it has a thread of its own
 
 
 def scalars(event: str, values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """(group/name, number) of what can be drawn: a number that is finite."""
+    """(group/name, number) of every value that can be drawn: finite numbers."""
     if event == "step":
         chosen = {f"train/{key}": values[key] for key in CURVES}
     elif event in SCORED:

@@ -1,7 +1,7 @@
-"""Fine-tuning: a model that is trained further, on other data.
+"""Fine-tuning: an existing model, the base, is trained further on other data.
 
-It keeps its shape and its tokenizer; steps, rate and all else of the training are its own. What it was before, on the new
-data and on the old, stands beside what it has become.
+It keeps its shape and its tokenizer; steps, rate and everything else about the training are new. At the end its scores
+before and after are printed, on the new data and on the old.
 """
 
 from collections.abc import Callable, Mapping
@@ -39,13 +39,13 @@ __all__ = [
 
 FINETUNE = "finetune"
 TRANSLATORS = ("translate", "parallel")
-"""Tasks whose models can become one that writes all at once, this way or that."""
+"""Tasks whose models can be fine-tuned to write all tokens at once, whether by "mask", "end" or "graph"."""
 
 ON_ENCODERS = ("embed", "classify")
-"""Tasks that any encoder may be trained further for, whatever it was for."""
+"""Tasks that any encoder may be fine-tuned for, whatever its own task was."""
 
 WAYS_OF_WRITING = ("writes", "places")
-"""What the shape of a model that writes all tokens at once has and that of one that writes token by token has not."""
+"""Keys of the shape of a model that writes all tokens at once; one that writes token by token has none of them."""
 
 SHAPELESS = ("model.dropout", "model.attention_dropout", "model.feedforward_dropout", "model.drop_path")
 PIECES = ("data.vocabulary", "data.tokenizer", "data.target_tokenizer", "data.backwards")
@@ -57,52 +57,55 @@ PARTS = {
 
 
 class Base:
-    """The model that is trained further: a run folder, or a bundled model by its name. All of it is checked at once."""
+    """The model to fine-tune: a run folder, or a bundled model by its name. All of it is checked immediately."""
 
     def __init__(self, folder: str | Path) -> None:
         self.name, self.place = str(folder), find_model(folder)
         self.model, self.vocabulary, self.recipe = load_by_task(folder)
         if is_from_elsewhere(self.vocabulary, self.recipe):
             raise OptionError(
-                f"a model that is trained further was trained here, or is an encoder, got {self.name}, which was imported"
+                f"a model to fine-tune must be an encoder or a model trained by Manyheads, got {self.name}, which was imported"
             )
 
     def files(self) -> dict[str, bytes]:
-        """What a model keeps from it beside its weights."""
+        """What a fine-tuned model keeps from its base besides the weights."""
         return {TOKENIZER: self.vocabulary.dumps().encode()}
 
     def held_out(self) -> list[str] | None:
-        """What it was judged by, if its run still has it."""
+        """The development set of the base, if its run still has it."""
         files = [self.place / "data" / name for name in DEV]
         return [str(file) for file in files] if all(file.is_file() for file in files) else None
 
 
 def is_from_elsewhere(vocabulary: Vocabulary, recipe: Recipe) -> bool:
-    """An encoder knows by their lengths where texts end; others by id 0, which is one of the pieces of a model that was imported."""
+    """True if a model was imported and is not an encoder.
+
+    Encoders know the lengths of texts; other models find their end by id 0, which in an imported model is a piece.
+    """
     return isinstance(vocabulary.source, ForeignPieces) and TASKS[recipe.task].model is not EncoderConfig
 
 
 def finetune_recipe(base: Base) -> str:
-    """Of those who name none: that of the task, if it has one."""
+    """The default recipe for fine-tuning a base: that of its task, if there is one."""
     own = f"{base.recipe.task}/{FINETUNE}"
     return own if own in recipe_names() else FINETUNE
 
 
 def is_finetuning(recipe: str | Path | Recipe) -> bool:
-    """Is it one of our recipes that say nothing of a model's shape?"""
+    """True for our own recipes that say nothing about a model's shape."""
     return str(recipe) in recipe_names() and str(recipe).rpartition("/")[2] == FINETUNE
 
 
 def tuned_recipe(base: Base, name: str | Path | Recipe, changes: Mapping[str, Any]) -> Recipe:
-    """The model, data and decoding of the base, the training of the recipe that is named, and then the changes."""
+    """The model, data and decoding of the base with the training of the named recipe, and then the changes."""
     tables, wanted = base.recipe.as_tables(), name if isinstance(name, Recipe) else load_recipe(name)
     all_at_once = wanted.task == "parallel" and base.recipe.task in TRANSLATORS
     may_change = (*SHAPELESS, *(f"model.{key}" for key in WAYS_OF_WRITING if all_at_once))
     for key in changes:
         if key in PIECES or (key.startswith("model.") and key not in may_change):
             raise OptionError(
-                f"a model that is trained further keeps its shape and its tokenizer, got --set {key}={changes[key]}",
-                hint=f"what may change of the model: {', '.join(may_change)}",
+                f"a fine-tuned model keeps its shape and its tokenizer, got --set {key}={changes[key]}",
+                hint=f"of the model, these keys may change: {', '.join(may_change)}",
             )
     tables["train"] = wanted.as_tables()["train"]
     tables |= {"description": f"{base.name}, trained further", "base": base.name}
@@ -114,22 +117,25 @@ def tuned_recipe(base: Base, name: str | Path | Recipe, changes: Mapping[str, An
         tables["refine"] = asdict(wanted.refine)
     elif wanted.task != base.recipe.task and not says_no_task(name):
         raise OptionError(
-            f"a model is trained further for what it is for, an encoder also for vectors and labels, a translator also to write all at once, "
+            f"a model can be fine-tuned for its own task, an encoder also for vectors and labels, a translator also to write all at once, "
             f"got {base.name}, for {base.recipe.task!r}, and a recipe for {wanted.task!r}",
-            hint="encoders are what `manyheads import` makes of a BERT, and what bert/, embed/ and classify/ recipes train",
+            hint="encoders come from `manyheads import` of a BERT, or from bert/, embed/ and classify/ recipes",
         )
     return change_recipe(tables, changes, f"{base.name}, trained further")
 
 
 def says_no_task(name: str | Path | Recipe) -> bool:
-    """Does a recipe say neither what it is for nor what a model is like? It is for any, then."""
+    """True if a recipe specifies neither a task nor a model: it is then for any."""
     if isinstance(name, Recipe):
         return (name.task, name.model) == (Recipe().task, Recipe().model)
     return not {"task", "model"} & resolve(str(name)).keys()
 
 
 def for_another_task(tables: Table, task: str, said: Table) -> Table:
-    """The tables of a base, without what the new task has no use for, and with what its recipe says of texts and vectors itself."""
+    """The tables of a base, without keys that the new task does not use.
+
+    The new recipe's own tables, `said`, take precedence in [data], except for the tokenizer, and in [embed].
+    """
     for key in IDLE[task]:
         section, _, option = key.partition(".")
         if section != "train":
@@ -143,7 +149,7 @@ def for_another_task(tables: Table, task: str, said: Table) -> Table:
 
 
 def keeps_head(base: Base, recipe: Recipe, vocabulary: Vocabulary) -> bool:
-    """Does a model that is trained further go on as a whole? Not if it was for another task, or told other labels, or wrote another way."""
+    """True if a fine-tuned model keeps its head: same task, same labels, same way of writing as the base."""
     if base.recipe.task != recipe.task:
         return False
     if recipe.task == "parallel":
@@ -152,8 +158,11 @@ def keeps_head(base: Base, recipe: Recipe, vocabulary: Vocabulary) -> bool:
 
 
 def take_over(model: nn.Module, base: Base, recipe: Recipe, vocabulary: Vocabulary) -> None:
-    """The weights of the base. If its head is of no use, those of its encoder; what is built on that begins anew. One that is to write all at once
-    has a mask behind its words, and parts of its own."""
+    """Load the weights of the base.
+
+    If its head is of no use, only its encoder is taken over, and everything on top of that starts anew. A model that
+    writes all tokens at once has a mask after its words, and parts of its own.
+    """
     if keeps_head(base, recipe, vocabulary):
         model.load_state_dict(base.model.state_dict())
     elif isinstance(model, ParallelTransformer):
@@ -164,7 +173,7 @@ def take_over(model: nn.Module, base: Base, recipe: Recipe, vocabulary: Vocabula
 
 @torch.no_grad()
 def take_over_rows(model: nn.Module, base: nn.Module) -> None:
-    """Every weight of the base that the model has, too; where it has more rows, the others begin anew."""
+    """Copy every weight of the base that the model also has; additional rows start anew."""
     own = model.state_dict()
     for name, weight in base.state_dict().items():
         if name in own:
@@ -172,7 +181,7 @@ def take_over_rows(model: nn.Module, base: nn.Module) -> None:
 
 
 def freeze(model: nn.Module, parts: str) -> None:
-    """Parameters that stay as they are: "embeddings", "encoder", "decoder", or the beginning of their names."""
+    """Freeze parameters. `parts`, comma-separated: "embeddings", "encoder", "decoder", or prefixes of names."""
     names = [name for name, _ in model.named_parameters()]
     for part in filter(None, map(str.strip, parts.split(","))):
         beginnings = PARTS.get(part, (part,))
@@ -185,7 +194,7 @@ def freeze(model: nn.Module, parts: str) -> None:
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(parameter.requires_grad and name not in chosen)
     if not any(parameter.requires_grad for parameter in model.parameters()):
-        raise OptionError(f"something must be left to train, got train.freeze = {parts!r}: nothing is")
+        raise OptionError(f"train.freeze must leave something to train, got {parts!r}, which freezes everything")
 
 
 SETS = {"dev": "new development set", "old": "old development set"}
@@ -193,7 +202,7 @@ Metrics = Mapping[str, float]
 
 
 def comparison(before: Mapping[str, Metrics], after: Mapping[str, Metrics], say: Callable[[str], None]) -> None:
-    """Before and after, on the new data and on the old, side by side."""
+    """Print the scores before and after, on the new data and on the old, side by side."""
     for name, then in ((name, then) for name, then in before.items() if name in after):
         now, width = after[name], max(map(len, then))
         say(f"{SETS[name]}, before → after")

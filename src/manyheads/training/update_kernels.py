@@ -1,17 +1,20 @@
-"""AdamW, clipping and the moving average in two passes over the parameters, as Triton kernels. Only fused_update.py uses them.
+"""AdamW, clipping and the moving average as Triton kernels, in two passes over the parameters.
 
-    norm   = √Σ g²                               a pass over the gradients: 4 bytes a parameter
-    g      ← g · min(1, clip / norm)             and all that follows in a second one: 36 bytes a parameter
+Only fused_update.py uses them.
+
+    norm   = √Σ g²                               a pass over the gradients: 4 bytes per parameter
+    g      ← g · min(1, clip / norm)             with everything below, a second pass: 36 bytes per parameter
     m      ← m + (1 − β₁)·(g − m)
     v      ← β₂·v + (1 − β₂)·g²
     w      ← w − rate·decay·w − rate / (1 − β₁ᵗ) · m / (√v / √(1 − β₂ᵗ) + ε)
-    a      ← a + weight·(w − a)                  the moving average, also where nothing else moves
+    a      ← a + weight·(w − a)                  the moving average, even when nothing else moves
 
-Tensors lie wherever they lie: kernels find them by their addresses, in a table on the device. All of them are cut into chunks of
-BLOCK elements, and a chunk knows its tensor and where in it it starts. Whatever changes from step to step is read from the device, so
-a CUDA graph of these launches is right for every step. Sums are taken in one order: the same gradients give the same bits.
+Tensors may be anywhere in memory: kernels find them by their addresses, in a table on the device. All of them are cut
+into chunks of BLOCK elements; for each chunk, its tensor and its start in that tensor are stored. Whatever changes from
+step to step is read from the device, so a CUDA graph of these launches is right for every step. Sums are taken in a
+fixed order: the same gradients give the same bits.
 
-Rows of the table of addresses (LANES columns, one a tensor): weights, gradients (0: there is none), m, v, averages.
+Rows of the table of addresses (LANES columns, one per tensor): weights, gradients (0 = none), m, v, averages.
 """
 
 import triton
@@ -21,15 +24,15 @@ __all__ = ["BATCH", "BLOCK", "PARTS", "move_chunk", "note_addresses", "settle_st
 
 BLOCK = 2048
 PARTS = 8
-"""Chunks whose squares one program sums up, so that a single program can sum up the sums."""
+"""Chunks whose squares one program adds up, so that a single program can add up the sums."""
 
 BATCH = 128
-"""Addresses that one launch hands over: a kernel's arguments have room for 4 KiB."""
+"""Addresses passed by one launch: a kernel's arguments have room for 4 KiB."""
 
 
 @triton.jit
 def note_addresses(row, tensors, nothing, BATCH: tl.constexpr):
-    """Write down where tensors are; 0 for `nothing`. As arguments of a launch they are part of a graph: no copy to keep alive."""
+    """Store the addresses of tensors, 0 for `nothing`. As arguments they are part of a graph: no copy to keep alive."""
     none = nothing.to(tl.int64)
     for n in tl.static_range(BATCH):
         address = tensors[n].to(tl.int64)
@@ -38,7 +41,7 @@ def note_addresses(row, tensors, nothing, BATCH: tl.constexpr):
 
 @triton.jit
 def floats_at(addresses, tensor):
-    """Addresses are multiples of 16, and chunks start at multiples of 16: four numbers are read at once."""
+    """A tensor's pointer. Addresses and starts of chunks are multiples of 16, so four numbers are read at once."""
     return tl.multiple_of(tl.load(addresses + tensor).to(tl.pointer_type(tl.float32)), 16)
 
 
@@ -53,7 +56,7 @@ def squares_of(gradients, sizes, owners, starts, chunk, BLOCK: tl.constexpr):
     size, places = tl.load(sizes + tensor), start + tl.arange(0, BLOCK)
     some = tl.zeros([BLOCK], tl.float32)
     if tl.load(gradients + tensor) != 0:
-        if start + BLOCK <= size:  # a mask would have them read one by one
+        if start + BLOCK <= size:  # with a mask they would be read one by one
             some = tl.load(floats_at(gradients, tensor) + places)
         else:
             some = tl.load(floats_at(gradients, tensor) + places, mask=places < size, other=0.0)
@@ -76,9 +79,9 @@ def settle_step(
     addresses, sums, outcome, steps, decays, factors, rate, clip, LANES,
     SUMS: tl.constexpr, TENSORS: tl.constexpr, LOG2_BETA1: tl.constexpr, LOG2_BETA2: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One program: the norm, whether the step is left out, and what every tensor's update is multiplied with.
+    """One program: the norm, whether the step is skipped, and the factors of every tensor's update.
 
-    outcome   norm · 1 if the step is left out · what gradients are multiplied with
+    outcome   norm · 1 if the step is skipped · factor of the gradients
     factors   rows of LANES: rate·decay · rate / (1 − β₁ᵗ) · 1 / √(1 − β₂ᵗ)
     """
     total = tl.zeros([BLOCK], tl.float32)
@@ -91,7 +94,7 @@ def settle_step(
     tl.store(outcome + 1, 1.0 - moves)
     tl.store(outcome + 2, tl.minimum(tl.div_rn(clip, norm + 1e-6), 1.0))
 
-    its_rate = tl.load(rate)  # float64: 1 − 0.98ᵗ has but five digits left in float32
+    its_rate = tl.load(rate)  # float64: 1 − 0.98ᵗ has only five digits left in float32
     for start in range(0, TENSORS, BLOCK):
         places = start + tl.arange(0, BLOCK)
         inside = places < TENSORS
@@ -112,7 +115,7 @@ def move_chunk(
     BETA1: tl.constexpr, BETA2: tl.constexpr, EPS: tl.constexpr,
     AVERAGE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """All that happens to the parameters of one chunk."""
+    """The update of the parameters of one chunk."""
     chunk = tl.program_id(0)
     tensor, start = tl.load(owners + chunk), start_of(starts, chunk)
     size = tl.load(sizes + tensor)
@@ -147,6 +150,6 @@ def move(
     if AVERAGE:
         averages = floats_at(addresses + 4 * LANES, tensor) + places
         a, share = tl.load(averages, mask=inside), tl.load(weight).to(tl.float32)
-        # From the nearer end, as torch.lerp goes.
+        # From the nearer end, as torch.lerp does.
         a = tl.where(share < 0.5, a + share * (w - a), w - (w - a) * (1 - share))
         tl.store(averages, a, mask=inside)

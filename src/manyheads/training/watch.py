@@ -1,5 +1,7 @@
-"""Is a run still well? What goes wrong in single steps is written down, with all that helps to find out why; a run that will not come
-back is ended."""
+"""Watches the health of a run.
+
+Faults of single steps are logged, with everything that helps to find their cause; a run that will not recover is ended.
+"""
 
 from collections.abc import Mapping
 from math import isfinite
@@ -19,10 +21,10 @@ from manyheads.training.steps import seed_step
 __all__ = ["check_weights", "note_split", "watch"]
 
 MOST_HIGH = 3
-"""Readings of the loss in a row that may be far too high."""
+"""A run ends after this many readings in a row of a loss that is far too high."""
 
 MOST_SKIPPED = 20
-"""Updates in a row that may be skipped because a gradient is not finite."""
+"""A run ends after this many updates in a row were skipped because a gradient was not finite."""
 
 SHOWN = 5
 
@@ -30,7 +32,7 @@ Lines = Mapping[str, list[int]]
 
 
 def watch(session: Session, reading: Reading) -> None:
-    """What is known of some steps, as soon as it is."""
+    """Check a reading of some steps, as soon as there is one."""
     progress, found = session.state.progress, ""
     for step, batch in reading.skipped:
         found = note_not_finite(session, step, batch)
@@ -38,12 +40,12 @@ def watch(session: Session, reading: Reading) -> None:
     if progress.skipped >= MOST_SKIPPED:
         raise TrainingError(
             f"training diverged: the gradient was not finite {progress.skipped} times in a row before step {reading.step}, {found}",
-            hint=f"a lower train.rate, or a longer train.warmup; what was saved has finite weights; {session.run.log} has every line",
+            hint=f"try a lower train.rate or a longer train.warmup; the saved weights are finite; details in {session.run.log}",
         )
 
 
 def watch_loss(progress: Progress, loss: float, step: int) -> None:
-    """A loss that stays far above the one it began with will not come back. (That there was none at all is counted elsewhere.)"""
+    """End a run whose loss stays far above its first. (Losses that are not finite are counted elsewhere.)"""
     if not isfinite(loss):
         return
     if progress.first_loss is None:
@@ -51,8 +53,8 @@ def watch_loss(progress: Progress, loss: float, step: int) -> None:
     progress.high = progress.high + 1 if loss > 3 * progress.first_loss + 3 else 0
     if progress.high >= MOST_HIGH:
         raise TrainingError(
-            f"training diverged: at step {step} the loss is {loss:.3g}, it began at {progress.first_loss:.3g}",
-            hint="a lower train.rate, or a longer train.warmup",
+            f"training diverged: at step {step} the loss is {loss:.3g}, it started at {progress.first_loss:.3g}",
+            hint="try a lower train.rate or a longer train.warmup",
         )
 
 
@@ -60,9 +62,9 @@ def watch_loss(progress: Progress, loss: float, step: int) -> None:
 
 
 def note_not_finite(session: Session, step: int, batch: Batch) -> str:
-    """Write down which lines were in the batch and where its numbers first were not finite. Gives it in words.
+    """Log which lines were in the batch, and where its numbers first were not finite. Returns this in words.
 
-    In a team each process looks at its own share; if only some are to blame, only their lines are named.
+    In a team each process looks at its own share; if only some shares are to blame, only their lines are named.
     """
     progress = session.state.progress
     shares = session.team.gather({"module": examine(session, step, batch), "lines": session.task.lines(batch)})
@@ -70,30 +72,31 @@ def note_not_finite(session: Session, step: int, batch: Batch) -> str:
     module = bad[0]["module"] if bad else None
     lines = joined([share["lines"] for share in bad or shares])
     session.log.write("not_finite", step=step, module=module, lines=lines)
-    where = f"first in {module}" if module else "it is not known where"
+    where = f"first in {module}" if module else "origin unknown"
     found = f"{where}, at step {step:,} with {listed(lines)}"
     check_weights(session, f": the gradient was not finite, {found}")
     progress.not_finite += 1
     if progress.not_finite == 1:
-        session.show.say(f"the gradient was not finite, {found}; such a step changes nothing, log.jsonl has every one")
+        session.show.say(f"the gradient was not finite, {found}; such updates are skipped, and listed in log.jsonl")
     return found
 
 
 def check_weights(session: Session, why: str = "") -> None:
-    """If weights themselves are not finite no batch will do better, and what is saved from then on is of no use."""
+    """End a run whose weights are not finite: no batch will do better, and whatever it saves is of no use."""
     bad = weights_not_finite(session.state.model)
     if bad:
         raise TrainingError(
-            f"weights must be finite, got others in {bad[0]} at step {session.state.progress.step:,}{why}",
-            hint="a lower train.rate; if it is not too high, this machine's memory may be at fault: --resume goes on from the last save, "
+            f"weights must be finite, got NaN or infinity in {bad[0]} at step {session.state.progress.step:,}{why}",
+            hint="try a lower train.rate; if it is not too high, this machine's memory may be at fault: --resume continues from the last save, "
             "whose weights are finite",
         )
 
 
 def examine(session: Session, step: int, batch: Batch) -> str | None:
-    """With the draws and the numbers that the step had; None if they are finite now, or if there is no memory to look.
+    """Where numbers first are not finite when the batch is computed again, with the random draws of its step.
 
-    Weights that are shared out can only be computed with by all processes, in one order: forward.
+    None if they are all finite now, or if there is no memory to look. With sharded weights only the forward pass is
+    computed: all processes must take part, in the same order.
     """
     state, config, machine = session.state, session.config, session.machine
     seed_step(config.seed, step, session.team.rank)
@@ -116,7 +119,7 @@ def joined(shares: list[dict[str, Any]]) -> dict[str, list[int]]:
 
 
 def listed(lines: Lines) -> str:
-    """The first few of each file."""
+    """The first few lines of each file, in words."""
     return "; ".join(f"{name}, {some(numbers)}" for name, numbers in lines.items())
 
 
@@ -129,13 +132,13 @@ def some(numbers: list[int]) -> str:
 
 
 def note_split(session: Session, step: int, parts: int) -> None:
-    """A batch was computed in more parts than planned, because there was no memory for it."""
+    """Log that a batch was computed in more parts than planned, because there was no memory for it."""
     progress = session.state.progress
     progress.split += 1
     session.log.write("split", step=step, parts=parts)
     if progress.split == 1:
-        when = "for a new run" if progress.packed else "also with --resume"  # packs are planned when a run begins
+        when = "for a new run" if progress.packed else "also with --resume"  # packs are planned when a run starts
         session.show.say(
-            f"step {step:,}: not enough memory for its batch at once, computed in {parts} parts with the same gradient; trying costs "
-            f"time: train.accumulate={parts} ({when}), or a smaller train.tokens for a new run, does without"
+            f"step {step:,}: not enough memory for its batch at once, computed in {parts} parts with the same gradient; such "
+            f"retries cost time: train.accumulate={parts} ({when}) or a smaller train.tokens (for a new run) avoids them"
         )

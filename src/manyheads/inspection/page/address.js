@@ -1,13 +1,13 @@
-// The address: what was asked and what is looked at, so that a link leads to the same picture.
+// The address of the page holds the question and the selection, so that a link reproduces the same view.
 
 import { MOST_TOLD, UNTOLD } from "./telling.js";
 
-const LONGEST_TEXT = 2000; // characters: what is longer makes links that break on their way
-const SAID_LENGTH = /^(\d{1,4}|\d{1,3}\.\d{0,15}|\.\d{1,15})$/; // pieces, or a share with a point
-const PINS = ["s", "t", "o", "b"]; // what is pinned lies in one text, and means nothing in the next
+const LONGEST_TEXT = 2000; // characters: longer texts make links that other programs cut off
+const SAID_LENGTH = /^(\d{1,4}|\d{1,3}\.\d{0,15}|\.\d{1,15})$/; // a count of pieces, or a ratio with a decimal point
+const PINS = ["s", "t", "o", "b"]; // pins are positions in one text and mean nothing in another
 
-// {read, write, listen, close} of the page's own address. Steps can be undone with the back button; moves of the
-// selection only change the address.
+// {read, write, listen, close} for the page's own address. Steps can be undone with the back button; moving the
+// selection only replaces the address.
 export function pageAddress() {
   let heard = null;
   const write = (text, step) => {
@@ -16,7 +16,7 @@ export function pageAddress() {
     try {
       history[step ? "pushState" : "replaceState"](null, "", url);
     } catch {
-      // A frame that was given its text, not its address, has none to change.
+      // A frame created from text (srcdoc) has no address to change.
     }
   };
   return {
@@ -27,18 +27,18 @@ export function pageAddress() {
   };
 }
 
-// An inspector that is only a part of its page keeps its address to itself.
+// An inspector embedded in another page keeps its address to itself.
 export function ownAddress() {
   let text = "";
   return { read: () => text, write: (next) => (text = next), listen: () => {}, close: () => {} };
 }
 
-// What a live host is asked comes first, then the selection. A file is asked nothing.
+// The question to a live host comes first, then the selection. A single file has no question.
 export function joined(question, selection) {
   return [question ? questionAddress(question) : "", selection].filter(Boolean).join("&");
 }
 
-// The address of another text: the same view of it, with nothing pinned.
+// The address for another text: the same view, with nothing pinned.
 export function asksFor(question, address) {
   const gone = ["text", "part", ...Object.keys(UNTOLD), ...PINS];
   return joined(question, address.split("&").filter((part) => !gone.includes(part.split("=")[0])).join("&"));
@@ -52,7 +52,7 @@ function questionAddress(question) {
   return [`text=${encodeURIComponent(text)}`, ...more].filter(Boolean).join("&");
 }
 
-// {text, part} and what the model can be told, or null. An address comes from outside: what makes no sense is ignored.
+// {text, part, and the settings in `tells`}, or null. Addresses come from outside: invalid values are ignored.
 export function questionIn(address, tells) {
   const given = new Map(address.split("&").map((part) => part.split("=", 2)));
   const number = (name, least, most) => {

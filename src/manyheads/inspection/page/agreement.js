@@ -1,4 +1,4 @@
-// How far the order in which a head looks at pieces agrees with what is owed to them: one number for every head.
+// How far the attention of each head agrees with an attribution: one rank correlation per head.
 
 import { css } from "./colour.js";
 import { h } from "./dom.js";
@@ -6,8 +6,8 @@ import { kindOwedTo } from "./methods.js";
 import { headName } from "./weights.js";
 
 const MEANING_OF_AGREEMENT =
-  "Rank correlation between the weights of a head and the sizes of what is owed, row by row, on average: "
-  + "1 is the same order, 0 is none in common.";
+  "Rank correlation between the attention weights of a head and the absolute attributions, averaged over rows: "
+  + "1 means the same order, 0 no relation.";
 
 const told = (value) => (value === null ? "–" : value.toFixed(2).replace("-", "−"));
 
@@ -17,17 +17,17 @@ function bestAgreement(layers) {
   return all.filter((one) => one.value !== null).reduce(better, null);
 }
 
-// Of the chosen head, and of the one that agrees most.
+// Describes the agreement of the chosen head and of the one that agrees most.
 export function agreementOf({ state }, found) {
   const layers = found.agreement[state.over];
   const layer = Math.min(state.layer, layers.length - 1);
   const value = layers[layer][state.head === null ? 0 : state.head + 1];
   const best = bestAgreement(layers);
   const own = `agreement with ${headName(layer, state.head)}: ${told(value)}`;
-  return best ? `${own}; most with ${headName(best.layer, best.head)}: ${told(best.value)}` : own;
+  return best ? `${own}; highest with ${headName(best.layer, best.head)}: ${told(best.value)}` : own;
 }
 
-// Every layer a row: the mean of its heads, then each head. A click chooses it, for all views.
+// A row per layer: the mean of its heads, then each head. A click selects the head in all views.
 export function agreementBlock(shared, found) {
   const { state, colours, choose, header } = shared;
   const [layers, kind] = [found.agreement[state.over], kindOwedTo(header, state.over)];
@@ -51,7 +51,7 @@ export function agreementBlock(shared, found) {
     ]));
   grid.style.setProperty("--heads", heads.length + 1);
   return [
-    h("p", { class: "lead" }, "Does attention agree?", h("small", {}, agreementOf(shared, found))),
+    h("p", { class: "lead" }, "Agreement with attention", h("small", {}, agreementOf(shared, found))),
     grid,
     h("p", { class: "note" }, MEANING_OF_AGREEMENT),
   ];

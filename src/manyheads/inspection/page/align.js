@@ -1,4 +1,4 @@
-// View 1, translate and align: two lines of words, and which belongs to which.
+// View 1, translate and align: source and translation as two lines of words, with links between them.
 
 import { heaviest, showBars, showPairs } from "./bars.js";
 import { css } from "./colour.js";
@@ -11,16 +11,20 @@ import { exact, percent } from "./numbers.js";
 import { firstRow, sureOf } from "./rows.js";
 import { columnOf, gridOf, headName, meanGrid, rowOf, unitWith } from "./weights.js";
 
-const LIGHTEST = 0.04; // a link of less is a hair that nobody sees
+const LIGHTEST = 0.04; // lighter links would be too thin to see
 const MOST_LINKS = 500;
-const LAYOUTS = ["large", "medium", "small", "columns", "text"]; // the first that fits is taken
+const LAYOUTS = ["large", "medium", "small", "columns", "text"]; // the first that fits is used
 const TALLEST_COLUMN = 20;
 const VERBS = {
-  looks: { target: "looks at", source: "is looked at by", most: "looks at most", whole: "that word’s look" },
-  owes: { target: "owes to", source: "is owed to by", most: "owes most to", whole: "what that word owes" },
+  looks: {
+    target: "attends to", source: "is attended to by", most: "attends to most", whole: "that word’s attention",
+  },
+  owes: {
+    target: "is attributed to", source: "contributes to", most: "is attributed to most", whole: "that word’s attribution",
+  },
 };
 export const LEFT_OUT_HEADS =
-  "The single weights of these heads were left out of this page: it would have been too large.";
+  "The individual weights of these heads were left out of this page to limit its size.";
 
 export function alignView(shared) {
   const controls = h("div", { class: "controls" });
@@ -32,7 +36,7 @@ export function alignView(shared) {
   const element = h("div", { class: "align" }, controls, stage, h("div", { class: "readout" }, lead, bars));
   let grid = null;
   let drawn = [];
-  let pointed = null; // the word under the mouse or with the focus: {side, n}
+  let pointed = null; // the word under the mouse or with focus: {side, n}
   let run = 0;
 
   const unitsOn = (side) => (side === "target" ? grid.rows : grid.columns);
@@ -82,7 +86,7 @@ export function alignView(shared) {
     if (had && words[had.n]) words[had.n].focus();
   }
 
-  // Large type where both lines fit; then smaller; then two columns; then running text, where colours stand for links.
+  // Large type if both lines fit, then smaller type, then two columns, then running text with colours instead of links.
   function arrange() {
     const tall = Math.max(grid.rows.length, grid.columns.length) > TALLEST_COLUMN;
     for (const layout of LAYOUTS) {
@@ -115,7 +119,7 @@ export function alignView(shared) {
     replace(links, drawn.map((link) => link.path));
   }
 
-  // ── what is lit ───────────────────────────────────────────────────────────────────────────────────────────────────
+  // ── highlighting ──────────────────────────────────────────────────────────────────────────────────────────────────
 
   function point(word) {
     pointed = word;
@@ -158,8 +162,8 @@ export function alignView(shared) {
 
   function tell(word, weights) {
     if (!word) {
-      const hint = "point at a word to see all of it, a click keeps it";
-      replace(lead, `Each word and what it ${verbs().most}`, h("small", {}, hint));
+      const hint = "Hover over a word to see its links; click to pin it.";
+      replace(lead, `Each word and the word it ${verbs().most}`, h("small", {}, hint));
       showPairs(bars, grid, !shared.state.words);
       return;
     }
@@ -174,7 +178,7 @@ export function alignView(shared) {
   }
 
   function certainty(word) {
-    if (word.side === "source") return `each number is a share of ${verbs().whole}`;
+    if (word.side === "source") return `Each number is a share of ${verbs().whole}.`;
     const written = grid.rows[word.n].pieces.filter((n) => n >= firstRow(shared.header));
     const all = written.reduce((sum, n) => sum + sureOf(shared.header, n), 0);
     return written.length ? `written with probability ${exact(Math.exp(all))}` : "";
@@ -221,13 +225,13 @@ function curve([x, y], [u, v], upright) {
 
 export function sourceOfLinks({ header, state }) {
   if (state.links === "all") return "mean of all layers and heads";
-  if (state.links === "attribution") return `${METHODS[state.method]}, shares of its sizes`;
+  if (state.links === "attribution") return `${METHODS[state.method]}, shares of the absolute values`;
   const { layer, head } = state.links === "best" ? header.reading : state;
   const late = state.links === "best" && header.reading.shift ? ", as each word is read" : "";
   return headName(layer, head) + late;
 }
 
-// Of a graph, only the vertices of the path are words of a translation.
+// In a graph, only the vertices on the path are words of the translation.
 function alongPath(grid, { graph }) {
   if (!grid || !graph) return grid;
   const kept = [...grid.rows.keys()].filter((row) => grid.rows[row].pieces.some((n) => graph.path.includes(n)));
@@ -250,9 +254,9 @@ async function everyLink(shared) {
 
 export function linksChoice(shared) {
   const { header, state } = shared;
-  const best = header.reading ? [["best", "best head", "the one that the model’s recipe names"]] : [];
+  const best = header.reading ? [["best", "best head", "The alignment head named in the model’s recipe"]] : [];
   const methods = Object.entries(METHODS).filter(([method]) => attributionsOf(shared)[method]);
-  const owed = methods.length ? [["attribution", "attribution", "what each word owes to the source"]] : [];
+  const owed = methods.length ? [["attribution", "attribution", "How much each source word contributes to each word"]] : [];
   const options = [...best, ["all", "mean of all"], ["head", "this head"], ...owed];
   const from = choice("Links from", options, state.links, (links) => shared.choose({ links }));
   const choosers = {
@@ -262,7 +266,7 @@ export function linksChoice(shared) {
   return [from, ...(choosers ? choosers() : []), h("span", { class: "aside" }, sourceOfLinks(shared))];
 }
 
-// The heaviest links, lightest first, so that the heavy lie on top. `best` is the heaviest of its target word.
+// The heaviest links, lightest first so that heavy ones are drawn on top. `best` marks the heaviest of a target word.
 function linksAbove(grid) {
   const found = grid.rows.flatMap((_, row) => {
     const weights = rowOf(grid, row);

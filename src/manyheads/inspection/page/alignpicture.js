@@ -1,4 +1,4 @@
-// The picture of view 1 for a file: the same words, the same links, drawn by code.
+// View 1 as a picture file: the same words and links, drawn as SVG.
 
 import { s } from "./dom.js";
 import { visible } from "./letters.js";
@@ -16,7 +16,7 @@ export function alignPicture({ header }, grid, links, from) {
   const below = placed(grid.rows);
   const room = Math.ceil(Math.max(above.width, below.width, 420)) + 64;
   const [start, end] = [(room - above.width) / 2, (room - below.width) / 2];
-  const picture = sheet(room, HEIGHT, `${visible(header.model.name || "model")}: ${from}; links of 0.04 and more`);
+  const picture = sheet(room, HEIGHT, `${visible(header.model.name || "model")}: ${from}; links of 0.04 or more`);
   const middle = HEIGHT / 2 - 10;
   for (const { row, column, weight, best } of links) {
     const [x, u] = [start + above.middles[column], end + below.middles[row]];

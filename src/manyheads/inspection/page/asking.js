@@ -1,11 +1,13 @@
-// A conversation with a live host: what is asked, what was answered, and what later answers are held against.
+// A conversation with a live host: the last question, its answer, and the answers that later ones are compared with.
 //
-//   question    what was asked last: {text, part, target, prefix, ids, off, instead, iteration}, and what is told of how to write (telling.js)
-//   base        the last answer with all heads on: what it is without some is held against it
-//   trail       the answers before other candidates were chosen, the way back
-//   ranking     what each head does for the base, once that was asked
-//   attributions  {number, found: {method: numbers}, asked}: of the answer of that number; the method asked for last
-//   refusal     {place, sentence}: where a question was asked that was refused, and why
+//   question    the last question: {text, part, target, prefix, ids, off, instead, iteration}, and the settings of
+//               telling.js
+//   base        the last answer with all heads on; answers with some heads off are compared with it
+//   trail       the answers before other candidates were chosen, to go back to
+//   ranking     what each head does for the base, if that was requested
+//   attributions  {number, found: {method: numbers}, asked}: the attributions of answer `number`, and the last method
+//               requested
+//   refusal     {place, sentence}: the part of the page whose question was refused, and why
 
 import { UNTOLD } from "./telling.js";
 
@@ -19,9 +21,9 @@ export function openAsking(model, changed) {
   const base = whole(model.get("header")) ? model.get("header") : null;
   const asking = { question, base, trail: [], ranking: null, refusal: null, busy: false };
   asking.attributions = NO_ATTRIBUTIONS;
-  let [answered, place, timer] = [{ question, trail: [] }, "", 0]; // where a refused question leads back to
+  let [answered, place, timer] = [{ question, trail: [] }, "", 0]; // `answered` is restored when a question is refused
 
-  // `seen` is what the views must show; a new answer is drawn anew in any case.
+  // `seen`: the views must redraw. A new answer is redrawn in any case.
   const set = (patch, seen = false) => {
     Object.assign(asking, patch);
     changed(seen);
@@ -31,7 +33,7 @@ export function openAsking(model, changed) {
     model.send({ type: "inspect", ...asking.question, against });
   };
 
-  // `where` is the part of the page that asks, and is told. After `wait`, what was overtaken need not be asked at all.
+  // `where` is the part of the page that asks and shows a refusal. A newer question within `wait` replaces this one.
   asking.ask = (patch, where, wait = 0) => {
     place = where;
     clearTimeout(timer);
@@ -52,7 +54,7 @@ export function openAsking(model, changed) {
     asking.trail = asking.trail.slice(0, -1);
     asking.ask({ target: question.target, prefix: question.prefix, ids: question.ids }, where);
   };
-  // What heads that are off give. With all of them on, nothing has to be asked again.
+  // Sets what switched-off heads output. With all heads on, no new answer is needed.
   asking.give = (instead, where) => {
     asking.ranking = null;
     if (asking.question.off.length) asking.ask({ instead }, where);
@@ -80,7 +82,7 @@ export function openAsking(model, changed) {
   };
   const hear = (message) => {
     const ofBase = asking.base && message.number === asking.base.number;
-    const asGiven = message.instead === asking.question.instead; // who chose otherwise since does not want it any more
+    const asGiven = message.instead === asking.question.instead; // false if the user has changed it since
     if (message.type === "importance" && ofBase) set({ ranking: asGiven ? message.heads : null, busy: false }, true);
     if (message.type === "attribution" && message.number === asking.attributions.number) {
       const found = { ...asking.attributions.found, [message.found.method]: message.found };
@@ -99,7 +101,7 @@ export function openAsking(model, changed) {
   return asking;
 }
 
-// A host may begin with an answer.
+// A host may start with an answer.
 function firstQuestion(header) {
   if (!header) return { text: "", part: 1, instead: "zero", ...UNTOLD, ...PLAIN };
   const off = header.off.map(([kind, layer, head]) => ({ kind, layer, head }));

@@ -1,5 +1,5 @@
-// One query of one head, computed once more, every step of it: q·k, scale, mask, softmax, Σ w·v. In 64-bit floats, from
-// the 32-bit numbers that the model had. What comes out is compared with the model's own weights.
+// Recomputes one query of one head step by step: q·k, scale, mask, softmax, Σ w·v, in 64-bit floats from the model's
+// 32-bit numbers. The result is compared with the model's own weights.
 
 import { isSeen } from "./weights.js";
 
@@ -12,7 +12,7 @@ export async function computed({ header, planes }, kind, layer, head, row) {
   const missing = PARTS.filter((_, n) => !parts[n]);
   if (missing.length || !weights || weights.block > 1) return { missing };
   const [q, k, v, scores] = parts;
-  const group = Math.floor(head / (header.model.heads / k.shape[0])); // several query heads may share their keys
+  const group = Math.floor(head / (header.model.heads / k.shape[0])); // several query heads may share keys
   const [query, given, scored] = [slice(q, head, row), slice(weights, head, row), slice(scores, head, row)];
   const keys = [...given.keys()].map((n) => {
     const [key, value] = [slice(k, group, n), slice(v, group, n)];

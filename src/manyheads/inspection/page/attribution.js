@@ -1,5 +1,5 @@
-// View 9, attribution: what each written word owes to the source, and to what was written before it; and how far the
-// heads agree with that.
+// View 9, attribution: how much each output word depends on the source and on the output so far, and how far the heads
+// agree with that.
 
 import { agreementBlock, agreementOf } from "./agreement.js";
 import { heaviest } from "./bars.js";
@@ -25,19 +25,19 @@ const MOST_OWED = 12;
 const [ROOMY_VIEW, LEGEND_WIDE] = [760, 260];
 const NOT_WHY =
   "Attention is where a model looked, not why it wrote what it wrote; "
-  + "and these methods do not all mean the same by ‘why’.";
-const NOT_WORTH = "Attention is where a row looked, not how much of it is left in the end.";
-const OTHERS = "‘manyheads inspect … --attribution leave-one-out’ puts another into this page";
+  + "these methods measure ‘why’ in different ways.";
+const NOT_WORTH = "Attention is where a row looked, not how much of that remains in the output.";
+const OTHERS = "‘manyheads inspect … --attribution leave-one-out’ adds that method to this page";
 const NONE = "This page has no attributions.";
-const HIDDEN_DEBTS = "Begin and end are hidden; what is owed to them is not shown.";
-const OVERS = { source: "source", target: "what was written" };
-const OVERS_OF_PLACES = { source: "source", target: "what was read in the places" };
+const HIDDEN_DEBTS = "Begin and end are hidden, and so is what is attributed to them.";
+const OVERS = { source: "source", target: "output so far" };
+const OVERS_OF_PLACES = { source: "source", target: "decoder input" };
 
 function oversOf(header) {
   return isAtOnce(header) ? OVERS_OF_PLACES : OVERS;
 }
 
-// What is owed to: a side. Of one text there is no choice.
+// The side that output is attributed to. A single text leaves no choice.
 export function nameOfOver(header, over) {
   return isLone(header) ? "the text" : oversOf(header)[over];
 }
@@ -92,7 +92,7 @@ export function attributionView(shared) {
       found && state.hide ? HIDDEN_DEBTS : null,
       !asking && !Object.keys(there).length ? NONE : null,
       !asking && writes(header) && Object.keys(there).length < Object.keys(METHODS).length ? others(header) : null,
-      asking && !found && !refusal() ? "It is being computed …" : null,
+      asking && !found && !refusal() ? "Computing …" : null,
     ];
     note.classList.toggle("warning", Boolean(refusal()));
     note.textContent = sentences.filter(Boolean).join(" ");
@@ -125,15 +125,15 @@ export function attributionView(shared) {
 
   const roomIn = () => (element.clientWidth > ROOMY_VIEW ? element.clientWidth - 340 : element.clientWidth);
 
-  // ── what is looked at ─────────────────────────────────────────────────────────────────────────────────────────────
+  // ── hovering and pinning ──────────────────────────────────────────────────────────────────────────────────────────
 
   const at = ({ row, column }) => shown.grid.values[row * shown.grid.columns.length + column];
   const isMasked = ({ row, column }) => shown.masked(row, column);
 
   function sentence(cell) {
     const { labels, found } = shown;
-    const pair = `‘${labels.rows[cell.row]}’ owes to ‘${labels.columns[cell.column]}’`;
-    if (isMasked(cell)) return `${pair}: nothing, it was not yet written`;
+    const pair = `‘${labels.rows[cell.row]}’ attributed to ‘${labels.columns[cell.column]}’`;
+    if (isMasked(cell)) return `${pair}: none, not yet written`;
     return `${pair}: ${signed(at(cell))}${found.signed ? " nats" : ""} (${METHODS[found.method]})`;
   }
 
@@ -163,16 +163,16 @@ export function attributionView(shared) {
     pin(cell);
   }
 
-  // The pinned row, else the one under the mouse, else all of them.
+  // Lists the pinned row, or the one under the mouse, or the totals of all rows.
   function tellRow() {
     const { grid, labels, pinned, lit } = shown;
     const row = pinned && pinned.row >= 0 ? pinned.row : lit ? lit.row : -1;
     const values = row < 0 ? totalsOf({ ...grid, values: grid.values.map(Math.abs) }).columns : rowOf(grid, row);
     const seen = heaviest(values.map(Math.abs)).filter(([n]) => row < 0 || !shown.masked(row, n));
     const scale = Math.max(...seen.map(([, size]) => size), 1e-12);
-    const hint = "the sizes of all rows, added up; point at a cell for its row";
-    if (row < 0) replace(lead, "Owed most to, in all", h("small", {}, hint));
-    else replace(lead, h("bdi", {}, `‘${labels.rows[row]}’`), " owes most to", h("small", {}, partsOf(row)));
+    const hint = "Absolute values summed over all rows. Hover over a cell to see its row; click to pin it.";
+    if (row < 0) replace(lead, "Largest attributions overall", h("small", {}, hint));
+    else replace(lead, h("bdi", {}, `‘${labels.rows[row]}’`), " is attributed to", h("small", {}, partsOf(row)));
     replace(bars, seen.slice(0, MOST_OWED).map(([n]) => owed(grid.columns[n].text, values[n], scale)));
   }
 
@@ -180,7 +180,7 @@ export function attributionView(shared) {
     const { found, grid } = shown;
     if (!found.signed) return "shares of 1";
     const sum = rowOf(grid, row).reduce((all, value) => all + value, 0);
-    return `${signed(sum)} nats in all`;
+    return `${signed(sum)} nats in total`;
   }
 
   function owed(text, value, scale) {
@@ -201,22 +201,22 @@ export function attributionView(shared) {
 }
 
 function others(header) {
-  return `${OTHERS}${isLone(header) ? "" : "; the page of ‘manyheads serve’ has all"}.`;
+  return `${OTHERS}${isLone(header) ? "" : "; the page of ‘manyheads serve’ has all methods"}.`;
 }
 
-// Those that are there, or can be asked for; and what is owed to.
+// Choosers for the methods that are present or can be requested, and for the side that is attributed to.
 export function debtChoice(shared) {
   const { header, state, choose, asking } = shared;
   const methods = Object.entries(METHODS).filter(([method]) => asking || attributionsOf(shared)[method]);
   return [
     ...(methods.length ? [choice("Method", methods, state.method, (method) => choose({ method }))] : []),
-    isLone(header) ? null : choice("Owed to", Object.entries(oversOf(header)), state.over, (over) => choose({ over })),
+    isLone(header) ? null : choice("Attributed to", Object.entries(oversOf(header)), state.over, (over) => choose({ over })),
   ];
 }
 
 function debtPicture({ header, state }, { found, grid, labels, masked }) {
   const unit = found.signed ? `nats, full colour ±${signed(grid.most)}` : "shares of 1";
-  const what = `${METHODS[found.method]}, owed to ${nameOfOver(header, state.over)}; ${unit}`;
+  const what = `${METHODS[found.method]}, attributed to ${nameOfOver(header, state.over)}; ${unit}`;
   const caption = `${visible(header.model.name || "model")}: ${what}`;
   const cell = clamp(900 / grid.columns.length, 4, 44);
   const widest = (texts) => Math.max(0, ...texts.map((text) => textWidth(text, "13px sans-serif"))) * 1.1;
@@ -229,7 +229,7 @@ function debtPicture({ header, state }, { found, grid, labels, masked }) {
 
 function gapOf({ gap, whole }) {
   const largest = Math.max(...whole.map(Math.abs));
-  return `What is owed adds up to the whole change of a row, ${signed(largest)} nats at most, but for ${signed(gap)}.`;
+  return `Attributions add up to the total change of each row (${signed(largest)} nats at most), to within ${signed(gap)} nats.`;
 }
 
 function debtTable({ grid, masked }) {

@@ -1,4 +1,4 @@
-// Weights as a list: the word, a bar, the number.
+// Weights as a list of words, each with a bar and a number.
 
 import { h, replace } from "./dom.js";
 import { spelt } from "./letters.js";
@@ -13,7 +13,7 @@ export function heaviest(weights, most = Infinity) {
   return order.slice(0, most).map((n) => [n, weights[n]]);
 }
 
-// The heaviest of each row.
+// The heaviest weight of each row.
 export function showPairs(list, grid, blanks) {
   list.classList.add("pairs");
   const left = grid.rows.length - MOST_PAIRS;

@@ -1,5 +1,5 @@
-// View 6, beam tree: what the search has weighed, what it kept, and why the translation won. A click chooses a
-// hypothesis and shows where it looked; where somebody answers, all other views can show it, too.
+// View 6, beam tree: what the search considered, what it kept, and why the translation won. A click selects a
+// hypothesis and shows its attention; on a live page, all other views can show it, too.
 
 import { beamPicture } from "./beampicture.js";
 import { branchOf, NODE, layoutOf, pathTo, penaltyOf, searchOf, searchTable, STATUSES, textOf } from "./beamtree.js";
@@ -15,12 +15,12 @@ import { headName, maskOf } from "./weights.js";
 import { merged, renormalised, unitsOf } from "./words.js";
 
 const NO_SEARCH = {
-  given: "The translation was given: nothing was searched for.",
-  none: "There is no log of this search: it was none of one beam.",
+  given: "The translation was given, so there was no search.",
+  none: "There is no log of this search, because it did not use a single beam.",
 };
-const FORMER = "The other views show what was chosen here; this is the search that it comes from.";
-const FILE = "The page of ‘manyheads serve’ can show any of them in all views.";
-const NOT_SEEN = "Where it looked was left out of this page: there are too many of its kind.";
+const FORMER = "The other views show the hypothesis chosen here; this is the search that it comes from.";
+const FILE = "The page of ‘manyheads serve’ can show any hypothesis in all views.";
+const NOT_SEEN = "The attention of this hypothesis was left out: the search considered too many to include them all.";
 
 export function beamView(shared) {
   const controls = h("div", { class: "controls" });
@@ -39,7 +39,7 @@ export function beamView(shared) {
     controls, tree, samples(),
     h("div", { class: "hypothesis" },
       h("section", {}, lead, told, more, h("div", { class: "looked" }, caption, board.element)),
-      h("section", {}, h("p", { class: "lead" }, "What has ended", h("small", {}, "the best score wins")), ends)),
+      h("section", {}, h("p", { class: "lead" }, "Ended hypotheses", h("small", {}, "The best score wins.")), ends)),
     note);
   const tip = makeTip(element);
   let search = null;
@@ -63,9 +63,9 @@ export function beamView(shared) {
     note.textContent = refused || noteOf();
     if (!search) return;
     replaceControls(controls,
-      check("show what was pruned", shared.state.pruned, (pruned) => shared.choose({ pruned })),
+      check("Show pruned hypotheses", shared.state.pruned, (pruned) => shared.choose({ pruned })),
       h("span", { class: "aside" },
-        `a beam of ${search.beam}: every column is a step, the best on top; numbers are scores`));
+        `Beam of ${search.beam}. Each column is a step, with the best on top; numbers are scores.`));
     showTree();
     showChosen();
     showEnds();
@@ -128,17 +128,17 @@ export function beamView(shared) {
     const [n, { nodes, best }] = [chosen(), search];
     const node = nodes[n];
     replace(lead, h("bdi", { dir: "auto" }, spelt(textOf(nodes, n) || "⟨end⟩")),
-      h("small", {}, n === best ? "the translation that won" : STATUSES[node.status]));
+      h("small", {}, n === best ? "the winning translation" : STATUSES[node.status]));
     const facts = [
       ...scoresOf(node),
-      ["last piece", exact(Math.exp(node.log_probability))], ["rank in its step", `${node.rank + 1}`],
+      ["probability of the last piece", exact(Math.exp(node.log_probability))], ["rank in its step", `${node.rank + 1}`],
     ];
     replace(told, facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
     const { asking } = shared;
     const trail = asking && asking.trail.length > 0;
     replace(more,
-      asking && n !== best ? button("Show it in all views", () => lookInside(n), "made to be written") : null,
-      trail ? button("Back to the former translation", () => asking.back("beam")) : null);
+      asking && n !== best ? button("Show it in all views", () => lookInside(n), "Makes the model write this hypothesis") : null,
+      trail ? button("Back to the previous translation", () => asking.back("beam")) : null);
     shared.say(`‘${visible(textOf(nodes, n))}’: ${sentence(n)}`);
   }
 
@@ -157,12 +157,12 @@ export function beamView(shared) {
     }, h("bdi", { class: "label", dir: "auto" }, spelt(textOf(nodes, n) || "⟨end⟩")),
     h("span", { class: "number" }, `score ${exactly(nodes[n].score)}`),
     h("span", { class: "number" },
-      `log-probability ${exactly(nodes[n].total)}, rank ${likeliest.indexOf(n) + 1} by that`)));
-    const nothing = h("li", { class: "rest" }, "nothing: the bound on its length ended it");
+      `log-probability ${exactly(nodes[n].total)}, rank ${likeliest.indexOf(n) + 1}`)));
+    const nothing = h("li", { class: "rest" }, "None: the search stopped at the length limit.");
     replace(ends, byScore.length ? byScore.map(item) : nothing);
   }
 
-  // ── where it looked ───────────────────────────────────────────────────────────────────────────────────────────────
+  // ── its attention ─────────────────────────────────────────────────────────────────────────────────────────────────
 
   function showLook(plane) {
     const path = pathTo(search.nodes, chosen());
@@ -170,7 +170,7 @@ export function beamView(shared) {
     const seen = plane && rowSum(plane, path[path.length - 1]) > 0.5;
     board.element.hidden = !seen;
     caption.textContent = seen
-      ? `where each piece looked when it was written: ${headName(search.layer, search.head)}`
+      ? `Attention of each piece when it was written: ${headName(search.layer, search.head)}`
       : search.former ? "" : NOT_SEEN;
     if (!seen) return;
     const columns = unitsOf(header.source, state.words).filter((unit) => !(state.hide && unit.special));
@@ -202,7 +202,7 @@ export function beamView(shared) {
     const { grid, labels } = shown;
     const weight = exact(grid.values[cell.row * grid.columns.length + cell.column]);
     const [row, column] = [labels.rows[cell.row], labels.columns[cell.column]];
-    shared.say(`‘${row}’ at ‘${column}’: ${weight} (${headName(search.layer, search.head)})`);
+    shared.say(`‘${row}’ → ‘${column}’: ${weight} (${headName(search.layer, search.head)})`);
     if (event) boardTip.show(event, h("b", {}, weight), h("bdi", {}, `${row} → ${column}`));
   }
 
@@ -225,7 +225,7 @@ export function beamView(shared) {
     shared.choose({ node: to });
   });
 
-  // Left is where it comes from, right the best that follows, up and down the others of its step.
+  // Left goes to the parent, right to the best continuation, up and down to the others of the same step.
   function neighbourOf(key) {
     const { nodes } = search;
     const now = chosen();

@@ -1,4 +1,4 @@
-// The picture of view 6 for a file: the same tree, drawn by code.
+// View 6 as a picture file: the same tree, drawn as SVG.
 
 import { branchOf, NODE, layoutOf, pathTo } from "./beamtree.js";
 import { s } from "./dom.js";
@@ -13,7 +13,7 @@ export function beamPicture({ header, state }, search, chosen) {
   const { nodes, best } = search;
   const path = pathTo(nodes, chosen);
   const layout = layoutOf(nodes, state.pruned, [...path, ...pathTo(nodes, best)]);
-  const what = `beam of ${search.beam}; numbers are scores; ■ ended, grey: pruned; red: the chosen hypothesis`;
+  const what = `beam of ${search.beam}; numbers are scores; ■: ended; grey: pruned; red: selected hypothesis`;
   const caption = `${visible(header.model.name || "model")}: ${what}`;
   const wide = Math.max(layout.width, textWidth(caption, "11px sans-serif") * 1.15) + 40;
   const picture = sheet(Math.ceil(wide), layout.height + 76, caption);

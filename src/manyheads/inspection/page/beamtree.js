@@ -1,15 +1,15 @@
-// A search as a tree: every column a step, in it what was weighed, the best on top. Only numbers and places; the view
-// and the picture draw them.
+// A search as a tree: a column per step, with the continuations that were considered, best on top. Only numbers and
+// positions; the view and the picture draw them.
 
 export const STATUSES = {
-  kept: "stayed in the beam",
+  kept: "kept in the beam",
   finished: "ended",
-  pruned: "pruned: others were better",
-  left: "still in the beam when the search was over",
+  pruned: "pruned: others scored better",
+  left: "still in the beam when the search stopped",
 };
-export const NODE = { wide: 84, high: 38, gap: 20, between: 8 }; // pixels of a node and of the space around it
+export const NODE = { wide: 84, high: 38, gap: 20, between: 8 }; // pixels: of a node, and of the space around it
 
-// The search that is shown: that of the answer, or, where a hypothesis was chosen, the one that it comes from.
+// The search to show: that of the answer or, if a hypothesis was chosen, the search that it comes from.
 export function searchOf({ header, asking }) {
   const before = asking ? asking.trail.map((step) => step.header).reverse() : [];
   const holder = [header, ...before].find((one) => one.search);
@@ -27,16 +27,16 @@ export function pathTo(nodes, last) {
   return parent === null ? [last] : [...pathTo(nodes, parent), last];
 }
 
-// Pieces carry the blank before them.
+// Pieces start with the blank before them.
 export function textOf(nodes, last) {
   return pathTo(nodes, last).map((n) => (nodes[n].id === 2 ? "" : nodes[n].text)).join("").trim();
 }
 
 export function penaltyOf(node) {
-  return node.total / node.score; // both are below 0, unless a model is certain: then nothing is divided
+  return node.score ? node.total / node.score : 1; // both are 0 if every piece had probability 1: any penalty would do
 }
 
-// {columns: [[node numbers]], spot: number → {x, y}, width, height}. Column 0 is the begin.
+// {columns: [[node numbers]], spots: number → {x, y}, width, height}. ⟨begin⟩ (spot null) stands left of column 0.
 export function layoutOf(nodes, withPruned, always) {
   const shown = [...nodes.keys()].filter((n) => withPruned || nodes[n].status !== "pruned" || always.includes(n));
   const steps = 1 + Math.max(...nodes.map((node) => node.step));
@@ -49,7 +49,7 @@ export function layoutOf(nodes, withPruned, always) {
   return { columns, spots, width: (steps + 1) * across - NODE.gap, height: rows * down - NODE.between };
 }
 
-// From the right of a node to the left of what follows it.
+// A branch from the right edge of a node to the left edge of its continuation.
 export function branchOf(spots, node, n) {
   const [from, to] = [spots.get(node.parent), spots.get(n)];
   const [x, y, u, v] = [from.x + NODE.wide, from.y + NODE.high / 2, to.x, to.y + NODE.high / 2];

@@ -1,4 +1,4 @@
-// The board that a heat map lies on: how large it is, which part of it is seen, and which cell is under the mouse.
+// The board that shows a heat map: its size, the visible part, and the cell under the mouse.
 
 import { h } from "./dom.js";
 import { cellAt, LABEL_FONT, paint, panned, placesOf } from "./heatmap.js";
@@ -9,12 +9,12 @@ const CLOSEST = 40;
 const ZOOMS = { "+": CLOSER, "=": CLOSER, "-": 1 / CLOSER, 0: 0 };
 const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
-// look(cell or null, event), pin(cell) and go(by) are told what the reader does with mouse and keys.
+// Callbacks for mouse and keys: look(cell or null, event), pin(cell), go(by).
 export function makeBoard({ look, pin, go }) {
   const canvas = h("canvas", {});
-  const label = "Heat map. Arrow keys move to the next weight.";
+  const label = "Heat map. Use the arrow keys to move from cell to cell.";
   const element = h("div", { class: "board", tabindex: 0, role: "application", "aria-label": label }, canvas);
-  let what = null; // what `paint` needs, but for places and pan
+  let what = null; // what `paint` needs, except places and pan
   let [places, room, zoom, pan] = [null, 0, 1, [0, 0]];
   let dragged = null;
 
@@ -37,7 +37,7 @@ export function makeBoard({ look, pin, go }) {
     paint(canvas.getContext("2d"), { ...what, places, pan });
   }
 
-  // Whatever lies at that point stays there; 0 shows all.
+  // The cell at `point` stays there; factor 0 shows the complete grid.
   function zoomBy(factor, point = [places.left, places.top]) {
     const [before, seen] = [places.cell, pan];
     const inside = [clamp(point[0] - places.left, 0, places.wide), clamp(point[1] - places.top, 0, places.high)];
@@ -62,7 +62,7 @@ export function makeBoard({ look, pin, go }) {
 
   function drag(event) {
     const by = [event.clientX - dragged.x, event.clientY - dragged.y];
-    if (!dragged.moved && Math.hypot(...by) < 4) return; // a hand that shakes
+    if (!dragged.moved && Math.hypot(...by) < 4) return; // an unsteady hand, not a drag
     if (!dragged.moved) element.setPointerCapture(event.pointerId);
     dragged.moved = true;
     pan = panned(places, dragged.pan.map((at, n) => at - by[n]));
@@ -80,7 +80,7 @@ export function makeBoard({ look, pin, go }) {
       if (cell && !(dragged && dragged.moved)) pin(cell);
     },
     wheel: (event) => {
-      if (!event.ctrlKey) return; // a page must still scroll
+      if (!event.ctrlKey) return; // let the page scroll
       event.preventDefault();
       zoomBy(event.deltaY < 0 ? CLOSER : 1 / CLOSER, pointOf(event));
     },
@@ -103,7 +103,7 @@ export function makeBoard({ look, pin, go }) {
   };
 }
 
-// A canvas has as many pixels as the screen has.
+// Gives a canvas the resolution of the screen.
 export function sharpen(canvas, width, height) {
   const ratio = window.devicePixelRatio || 1;
   [canvas.width, canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
@@ -112,7 +112,7 @@ export function sharpen(canvas, width, height) {
   canvas.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
 }
 
-// The colours of the page's own style, for a canvas, which knows none.
+// The colours of the page's style sheet, for drawing on a canvas.
 export function inkOf(element) {
   const style = getComputedStyle(element);
   const names = ["ink", "soft", "faint", "line", "card", "mark", "veil", "grid", "sans"];

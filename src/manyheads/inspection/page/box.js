@@ -1,4 +1,4 @@
-// The box to type in. Any host that can answer has it; the rest of the page is about what was answered last.
+// The text box of live pages. The rest of the page shows the last answer.
 
 import { button } from "./controls.js";
 import { h } from "./dom.js";
@@ -7,7 +7,7 @@ import { makeTelling } from "./telling.js";
 
 const HINT = "Type a sentence and press Enter.";
 
-// tells: what the model can be told, see telling.js
+// tells: the settings that the model takes, see telling.js
 export function askBox(asking, { example, tells }, ask) {
   const area = h("textarea", {
     rows: 2, dir: "auto", spellcheck: "false", placeholder: example || "", "aria-label": "Text to translate",
@@ -22,7 +22,7 @@ export function askBox(asking, { example, tells }, ask) {
     area, h("div", { class: "ways" }, telling.element, parts.element, status, go), answer);
   let answered = false;
 
-  // An empty box translates the example that it shows. Who composes a letter by Enter has not finished typing.
+  // An empty box translates its example. Enter that only confirms an input method's composition is ignored.
   function enter(event) {
     if (event.key !== "Enter" || event.isComposing) return;
     event.preventDefault();
@@ -34,7 +34,7 @@ export function askBox(asking, { example, tells }, ask) {
     ask({ text: area.value, part: 1, ...telling.said() });
   }
 
-  // Before there is an answer, it waits for a text.
+  // Before the first answer, a setting waits for a text.
   function tell(patch) {
     if (answered) ask(patch);
     else asking.prefer(patch);
@@ -48,7 +48,7 @@ export function askBox(asking, { example, tells }, ask) {
     const { question, refusal, busy } = asking;
     const refused = refusal && refusal.place === "box";
     status.classList.toggle("warning", Boolean(refused));
-    status.textContent = busy ? "thinking …" : refused ? refusal.sentence : header ? "" : HINT;
+    status.textContent = busy ? "Computing …" : refused ? refusal.sentence : header ? "" : HINT;
     answer.textContent = busy || !header ? "" : `Translation: ${visible(header.translation)}`;
     answered = Boolean(header);
     telling.update(question);
@@ -59,7 +59,7 @@ export function askBox(asking, { example, tells }, ask) {
   return { element, fill, update };
 }
 
-// A long text is read in parts: ← part 1 of 3 →
+// A long text is translated in parts: ← part 1 of 3 →
 function partsChooser(go) {
   let at = 1;
   const turn = (label, name, by) => {
@@ -67,7 +67,7 @@ function partsChooser(go) {
     turner.setAttribute("aria-label", name);
     return turner;
   };
-  const [back, on] = [turn("←", "previous part", -1), turn("→", "next part", 1)];
+  const [back, on] = [turn("←", "Previous part", -1), turn("→", "Next part", 1)];
   const said = h("span", {});
   const element = h("span", { class: "parts", hidden: true }, back, said, on);
   const update = (header) => {

@@ -1,4 +1,4 @@
-// The candidates of a step: what could have been written, with probabilities, and how the written one fared.
+// The candidates of a decoding step with their probabilities, and how the written one ranked.
 
 import { h } from "./dom.js";
 import { spelt, visible } from "./letters.js";
@@ -6,10 +6,10 @@ import { isLone, wasGiven } from "./models.js";
 import { exact } from "./numbers.js";
 
 const GIVEN = "the translation was given, not searched for";
-const FARTHER = "the search weighs whole translations, not single pieces";
+const FARTHER = "the search compares complete translations, not single pieces";
 const READ_ONLY = "this piece was given, not written";
-const NEVER = "what is likelier is never written: it stands before texts, or fills them up";
-const HALF = "half a letter: no text goes on from it";
+const NEVER = "the likelier pieces are special ones that are never written";
+const HALF = "Decoding cannot continue from this piece: it is special, or only part of a character";
 
 export function marginOf(step) {
   const [first, second] = step.candidates.map((candidate) => Math.exp(candidate.log_probability));
@@ -21,7 +21,7 @@ function whyNotFirst(header, n) {
   return header.forced ? GIVEN : FARTHER;
 }
 
-// Of the step that writes piece n.
+// Facts about the step that writes piece n.
 export function facts(header, n) {
   const [step, given] = [header.steps[n - 1], wasGiven(header, n)];
   const why = step.rank ? h("small", {}, ` ${whyNotFirst(header, n)}`) : null;
@@ -35,14 +35,14 @@ export function facts(header, n) {
   return told.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)));
 }
 
-// [[rank, candidate]]: the likeliest, and the written one behind them if it is none of these.
+// [[rank, candidate]]: the likeliest candidates, followed by the written one if it is not among them.
 export function shownOf(step, written) {
   const shown = step.candidates.map((candidate, n) => [n, candidate]);
   if (step.candidates.some((candidate) => candidate.id === written.id)) return shown;
   return [...shown, [step.rank, { text: written.text, id: written.id, log_probability: step.log_probability }]];
 }
 
-// Of the step that writes piece n; `choose` is null where nobody could go on from another candidate.
+// The candidates of the step that writes piece n. `choose` is null on pages that cannot continue from another one.
 export function candidateList(header, n, choose) {
   const [step, piece, tag] = [header.steps[n - 1], header.target.pieces[n], wasGiven(header, n) ? "given" : "written"];
   return shownOf(step, piece).map(([rank, candidate]) => item(rank, candidate, candidate.id === piece.id ? tag : "", choose));
@@ -63,10 +63,10 @@ function item(rank, candidate, written, choose) {
   if (!choose) return h("li", {}, h("div", { class: "candidate" }, parts));
   if (!canGoOn(candidate)) return h("li", {}, h("div", { class: "candidate", title: HALF }, parts));
   const act = () => choose(candidate);
-  return h("li", {}, h("button", { type: "button", class: "candidate", title: "go on from here", click: act }, parts));
+  return h("li", {}, h("button", { type: "button", class: "candidate", title: "Continue from here", click: act }, parts));
 }
 
-// An end adds nothing and can be chosen; a begin and a padding cannot be written at all.
+// ⟨end⟩ adds no text but can be chosen; begin and padding (ids 0 and 1) are never written.
 function canGoOn(candidate) {
   return candidate.id > 1 && candidate.adds !== null;
 }

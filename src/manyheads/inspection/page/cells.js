@@ -1,9 +1,9 @@
-// The pinned cell of a heat map, and where keys lead from there.
+// The pinned cell of a heat map, and how keys move it.
 
 import { clamp } from "./numbers.js";
 import { namesOf } from "./selection.js";
 
-// What to choose for a cell to be pinned. A second click on what is pinned lets go of it.
+// The selection that pins a cell. A second click on the pinned cell unpins it.
 export function pinChange(grid, pinned, { row, column }) {
   const { query, key } = namesOf(grid.kind);
   const same = pinned && pinned.row === row && pinned.column === column;
@@ -11,7 +11,7 @@ export function pinChange(grid, pinned, { row, column }) {
   return { [query]: first(grid.rows, row), [key]: first(grid.columns, column) };
 }
 
-// From the pinned cell to the next; where there is none, to the first; null at the rim.
+// The cell next to the pinned one; the first cell if none is pinned; null at the edge.
 export function nextCell(grid, pinned, [down, right]) {
   const whole = pinned && pinned.row >= 0 && pinned.column >= 0;
   const from = pinned || { row: 0, column: 0 };

@@ -1,13 +1,13 @@
-// Curves over the steps of a training: axes with round numbers, a line at the step that is looked at.
+// Curves over training steps: axes with round numbers, and a vertical line at the current step.
 
 import { s } from "./dom.js";
 
 const RIMS = { left: 40, right: 10, top: 8, bottom: 20 };
-const ABOUT = 4; // lines of a grid
-const NEARLY = 1e-3; // of the gap between two of them: rounding that needs no further line
+const ABOUT = 4; // grid lines, at most
+const NEARLY = 1e-3; // of the gap between grid lines: rounding errors this small add no further line
 
 // lines: [{name, points: [[step, value]], hue, faint}]. `from`, `to`: the steps of the axis; `low`, `high`: values that
-// must be on it. `now` is looked at, `chosen` is where the model is from.
+// the axis must include. `now` is the current step, `chosen` the step that the model was taken from.
 export function makeScales({ lines, from, to, low, high }, [wide, tall]) {
   const values = lines.flatMap((line) => line.points.map(([, value]) => value));
   const [least, most] = [Math.min(...values, low), Math.max(...values, high)];
@@ -24,7 +24,7 @@ export function makeScales({ lines, from, to, low, high }, [wide, tall]) {
   };
 }
 
-// 1, 2 or 5 times a power of ten.
+// The grid spacing: 1, 2 or 5 times a power of ten.
 function pace(range) {
   const power = 10 ** Math.floor(Math.log10(range / ABOUT));
   return [1, 2, 5, 10].map((factor) => factor * power).find((gap) => range / gap <= ABOUT + 1e-6) || 20 * power;
@@ -35,7 +35,7 @@ function ticks(from, to, gap) {
   return [...Array(Math.max(0, count)).keys()].map((n) => Number((from + n * gap).toPrecision(12)));
 }
 
-// 12.5k, 0.04.
+// A short number for an axis: 12.5k, 0.04.
 export function axisNumber(value) {
   const size = Math.abs(value);
   if (size >= 1e6) return `${Number((value / 1e6).toPrecision(3))}M`;
@@ -43,7 +43,7 @@ export function axisNumber(value) {
   return String(Number(value.toPrecision(3))).replace("-", "−");
 }
 
-// The value at a step: the last one known by then.
+// The value at a step: the last one recorded by then.
 export function valueAt({ points }, step) {
   const known = points.filter(([at]) => at <= step);
   return known.length ? known[known.length - 1][1] : null;

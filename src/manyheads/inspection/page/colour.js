@@ -1,5 +1,6 @@
-// Colours. Weights: one ramp whose lightness falls evenly from the paper, so that 0 is empty and equal steps look
-// equal, to every eye. Signed numbers: blue above 0, orange below. Both are computed in OKLCH, for light and for dark.
+// Colours. Weights: one ramp whose lightness falls evenly from the paper, so that 0 is blank and equal steps look
+// equal, also to colour-blind eyes. Signed numbers: blue above 0, orange below. Both are computed in OKLCH, for light
+// and dark themes.
 
 import { clamp } from "./numbers.js";
 
@@ -15,7 +16,7 @@ const SIGNED = {
 const ABOVE = 245;
 const BELOW = 45;
 
-// OKLCH to the three bytes of sRGB.
+// Converts OKLCH to three bytes of sRGB.
 function bytes([lightness, chroma, hue]) {
   const a = chroma * Math.cos((hue * Math.PI) / 180);
   const b = chroma * Math.sin((hue * Math.PI) / 180);
@@ -51,7 +52,7 @@ function signedRamp({ middle, end, chroma }) {
   });
 }
 
-// weight(share) and signed(value) are bytes; onWeight and onSigned are the colours of text that can be read on them.
+// weight(share) and signed(value) give bytes; onWeight and onSigned give a text colour that is readable on them.
 export function coloursFor(theme) {
   const [weights, signs] = [ramp(RAMPS[theme]), signedRamp(SIGNED[theme])];
   const at = (table, share) => table[Math.round(clamp(share, 0, 1) * (STEPS_OF_RAMP - 1))];
@@ -81,14 +82,14 @@ export function hex(rgb) {
   return `#${rgb.map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
-// A weight's place on the ramp. Roots and logarithms lift small weights; the legend shows what they do.
+// Maps a weight to its position on the ramp. Roots and logarithms lift small weights; the legend shows the effect.
 export function scaleOf(power) {
   if (power === 0) return (weight) => Math.log1p(weight * 999) / Math.log(1000);
   return power === 1 ? (weight) => weight : (weight) => weight ** (1 / power);
 }
 
-// The colours of a grid: fill(value) is bytes, on(value) the colour of text on them. A difference has a sign, and its
-// largest number has full colour.
+// The colours of a grid: fill(value) gives bytes, on(value) the colour of text on them. In a grid with `most`, values
+// are signed and ±most has full colour.
 export function shadesOf({ most }, colours, power) {
   const scale = scaleOf(power);
   const share = (value) => (most ? value / most : 0);

@@ -1,4 +1,4 @@
-// View 12, compare: two inspections side by side, one selection for both, and what B has more or less than A.
+// View 12, compare: two inspections side by side with one selection for both, and the difference B − A.
 
 import { inkOf, makeBoard, sharpen } from "./board.js";
 import { sideCards } from "./comparecards.js";
@@ -16,20 +16,20 @@ import { makeTip } from "./tip.js";
 import { gridOf, headName, maskOf, unitWith } from "./weights.js";
 
 const SIDES = ["a", "b", "both"];
-const THREE_ABREAST = 860; // pixels, below which one stands under the other
+const THREE_ABREAST = 860; // pixels: below this width, the three maps are stacked
 const BETWEEN_SIDES = 18;
 const LEGEND_WIDTH = 220;
-const ALONE = "This page holds one inspection. ‘manyheads inspect … --compare’ makes one that holds two.";
-const ASK = "Keep this one, then ask something else: another sentence, another word, fewer heads. They are shown side by side.";
-const KEPT = "This one is kept. Now ask something else.";
-const EQUAL = "They look at the same: no weight differs by more than 16 bits can tell.";
+const ALONE = "This page holds one inspection. ‘manyheads inspect … --compare’ makes a page that holds two.";
+const ASK = "Keep this result, then change the sentence, choose another word or switch off heads, to see both side by side.";
+const KEPT = "This result is kept. Now change the sentence, choose another word or switch off heads.";
+const EQUAL = "Their attention is the same: no two weights differ by more than 16-bit rounding.";
 const TINY = 0.0005;
 
 export function compareView(shared) {
   const { other } = shared;
   const lead = h("p", { class: "lead" });
-  const keep = button("Keep this one", () => other.keep(shared.header), "to compare the next ones with it");
-  const drop = button("Let go of what is kept", () => other.keep(null));
+  const keep = button("Keep this result", () => other.keep(shared.header), "Later results are compared with it");
+  const drop = button("Discard kept result", () => other.keep(null));
   const cards = h("div", { class: "cards" });
   const controls = h("div", { class: "controls" });
   const boards = Object.fromEntries(SIDES.map((side) => [side, makeBoard({
@@ -46,7 +46,7 @@ export function compareView(shared) {
   const ways = h("div", { class: "controls" }, other.keeps ? [keep, drop] : []);
   const element = h("div", { class: "compare" }, lead, ways, cards, choosers);
   const tip = makeTip(abreast);
-  let shown = null; // {pair, sides: {a, b, both: what a board shows}, common, own}
+  let shown = null; // {pair, sides: {a, b, both: content of a board}, common, own}
   let run = 0;
 
   // ── drawing ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -125,7 +125,7 @@ export function compareView(shared) {
     for (const [side, one] of Object.entries(shown.sides)) boards[side].show(one, Math.floor(room));
   }
 
-  // The same place in all of them: pinned, and under the mouse.
+  // Marks the pinned cell and the cell under the mouse in all boards.
   function lightUp(lit = null) {
     const [pins, lights] = [placesOfCell(shown.at), placesOfCell(lit)];
     for (const [side, one] of Object.entries(shown.sides)) [one.pinned, one.lit] = [pins[side], lights[side]];
@@ -137,7 +137,7 @@ export function compareView(shared) {
     return { a: null, b: null, both: null, [place.side]: place.cell };
   }
 
-  // ── what is looked at ─────────────────────────────────────────────────────────────────────────────────────────────
+  // ── hovering and pinning ──────────────────────────────────────────────────────────────────────────────────────────
 
   function look(side, cell, event) {
     lightUp(cell && { side, cell });
@@ -155,7 +155,7 @@ export function compareView(shared) {
       h("small", {}, bothWeights(a, b).join("   ")));
   }
 
-  // The weights of a place, null where a side has none; their difference where both have one.
+  // The weights of a cell, null for a side without it; their difference if both sides have it.
   function numbersAt(place) {
     const places = placesOfCell(place);
     const value = (side) => {
@@ -169,18 +169,18 @@ export function compareView(shared) {
 
   function pairName({ side, cell }) {
     const { labels } = shown.sides[side];
-    return `‘${labels.rows[cell.row]}’ at ‘${labels.columns[cell.column]}’`;
+    return `‘${labels.rows[cell.row]}’ → ‘${labels.columns[cell.column]}’`;
   }
 
   function sentence(place) {
     const { a, b, change } = numbersAt(place);
     const where = `${shared.state.kind} ${headName(shared.state.layer, shared.state.head)}`;
     if (a === null && b === null) return `${pairName(place)}: masked (${where})`;
-    const apart = change === null ? "only one of them has it" : `difference ${withSign(change)}`;
+    const apart = change === null ? "only on one side" : `difference ${withSign(change)}`;
     return `${pairName(place)}: ${bothWeights(a, b).join(", ")}, ${apart} (${where})`;
   }
 
-  // What only the other side has cannot be part of the address: it is kept here, until something else is looked at.
+  // A cell that only the other side has cannot be part of the address: it is kept here until the selection changes.
   function pin(side, cell) {
     const { query, key } = namesOf(shared.state.kind);
     const now = placesOfCell(shown.at)[side];
@@ -239,11 +239,11 @@ function pinnedOf({ grids, own }, state) {
   return cell && cell.row >= 0 && cell.column >= 0 ? { side: own, cell } : null;
 }
 
-// What cannot be compared, and why.
+// Says what cannot be compared, and why.
 function noteOnPair({ pair, common, grids, most }, state) {
   const lacking = ["a", "b"].filter((side) => !grids[side]).map((side) => side.toUpperCase());
-  if (lacking.length) return `${lacking.join(" and ")}: there is no such layer or head, or its weights are not here.`;
-  if (!common) return "One of them has only means of blocks here: single weights cannot be compared.";
+  if (lacking.length) return `${lacking.join(" and ")}: no such layer or head, or its weights were left out of this page.`;
+  if (!common) return "One side has only the means of blocks on this page, so individual weights cannot be compared.";
   const { rows, columns } = common;
   const counts = [[rows, grids.a.rows, grids.b.rows, "rows"], [columns, grids.a.columns, grids.b.columns, "columns"]];
   const some = counts.filter(([both, a, b]) => both.length < Math.max(a.length, b.length));
@@ -251,8 +251,8 @@ function noteOnPair({ pair, common, grids, most }, state) {
   const told = some.map(([both, a, b, name]) => `${both.length} of ${Math.max(a.length, b.length)} ${name}`);
   const sources = pair.map((side) => side.header.source);
   const cut = !state.words && sources[0].text === sources[1].text && sources[0].pieces.length !== sources[1].pieces.length;
-  const hint = cut ? " The two cut words into other pieces: as words they have more in common." : "";
-  return `A difference is shown where both have the same ${state.words ? "words" : "pieces"}: ${told.join(" and ")}.${hint}`;
+  const hint = cut ? " The models split words into different pieces; shown as words, they have more in common." : "";
+  return `The difference covers only the ${state.words ? "words" : "pieces"} that both sides have: ${told.join(" and ")}.${hint}`;
 }
 
 function compareTable({ sides, common }, state) {

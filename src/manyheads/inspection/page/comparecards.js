@@ -1,4 +1,4 @@
-// Who A and B are: what each read and wrote, what only one of them has marked, and what else tells them apart.
+// Describes A and B: what each read and wrote, with differing words marked, and the other facts that differ.
 
 import { compared } from "./diff.js";
 import { h } from "./dom.js";
@@ -18,8 +18,8 @@ export function sideCards([a, b]) {
       h("h3", {}, name),
       h("div", { class: "compared" }, read[n], written[n]),
       h("dl", { class: "facts" },
-        fact("model", visible(header.model.name || "without a name")),
-        header.off.length ? fact(header.means ? "as means" : "without", without(header.off)) : null,
+        fact("model", visible(header.model.name || "unnamed")),
+        header.off.length ? fact(header.means ? "heads replaced by means" : "without", without(header.off)) : null,
         header.forced ? fact("translation", "given") : null,
         fact("log-probability", signed(header.log_probability)),
         n && one.source.text === other.source.text ? fact("B − A", signed(change)) : null));

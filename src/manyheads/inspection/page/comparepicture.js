@@ -1,4 +1,4 @@
-// The picture of view 12 for a file: A, B and their difference, side by side.
+// View 12 as a picture file: A, B and their difference, side by side.
 
 import { s } from "./dom.js";
 import { visible } from "./letters.js";
@@ -11,7 +11,7 @@ import { headName } from "./weights.js";
 export const NAMES_OF_SIDES = { a: "A", b: "B", both: "B − A" };
 
 export function comparePicture({ state }, shown) {
-  if (!shown) return sheet(300, 60, "nothing to compare");
+  if (!shown) return sheet(300, 60, "Nothing to compare");
   const sides = Object.entries(shown.sides);
   const most = Math.max(...sides.map(([, { grid }]) => grid.columns.length));
   const cell = clamp(420 / most, 4, 40);

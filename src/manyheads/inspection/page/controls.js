@@ -1,9 +1,9 @@
-// Choosers. All are native radio buttons, checkboxes and fields in labels: keyboards and screen readers know them.
+// Controls. All are native radio buttons, checkboxes and fields with labels, so keyboards and screen readers work.
 
 import { h } from "./dom.js";
 import { kindsIn, roleOfKind } from "./models.js";
 
-// Radio buttons of one group share a name, which must be no other group's on the whole page.
+// Radio buttons of a group share a name that no other group on the page may have.
 const PREFIX = `manyheads-${Math.random().toString(36).slice(2)}`;
 let groups = 0;
 
@@ -26,7 +26,7 @@ export function check(label, value, choose) {
     h("span", {}, label));
 }
 
-// Something short to type; `look` is what its input has.
+// A short text field; `look` holds the attributes of its input.
 export function field(label, look) {
   return h("label", { class: "field" }, h("span", { class: "name" }, label), h("input", { autocomplete: "off", ...look }));
 }
@@ -35,7 +35,7 @@ export function button(label, act, title = null) {
   return h("button", { type: "button", class: "plain", click: act, title }, label);
 }
 
-// A model may have one kind alone: then there is nothing to choose.
+// null if the model has only one kind of attention.
 export function kindChoice({ header, state, choose }) {
   const kinds = kindsIn(header).map((kind) => [kind, kind, roleOfKind(header, kind)]);
   return kinds.length > 1 ? choice("Attention", kinds, state.kind, (kind) => choose({ kind })) : null;

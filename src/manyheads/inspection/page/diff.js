@@ -1,9 +1,9 @@
-// Two texts side by side: the words that only one of them has. What the longest common sequence holds is the same.
+// A word diff of two texts, by their longest common subsequence.
 
 import { h } from "./dom.js";
 import { spelt } from "./letters.js";
 
-// Both texts, one above the other: what is gone is <del>, what is new <ins>.
+// Both texts, one above the other: removed words as <del>, added words as <ins>.
 export function compared(before, after, [oldName, newName]) {
   const [old, fresh] = [wordsIn(before), wordsIn(after)];
   const [gone, added] = changesOf(old.map((word) => word.text), fresh.map((word) => word.text));
@@ -11,7 +11,7 @@ export function compared(before, after, [oldName, newName]) {
   return [told(oldName, marked(before, old, gone, "del")), told(newName, marked(after, fresh, added, "ins"))];
 }
 
-// Which places of each list are not common to both: [Set, Set].
+// The positions of each list that are not common to both: [Set, Set].
 export function changesOf(a, b) {
   const lengths = commonLengths(a, b);
   const [gone, added] = [new Set(a.keys()), new Set(b.keys())];
@@ -28,7 +28,7 @@ export function changesOf(a, b) {
   return [gone, added];
 }
 
-// lengths[i][j]: words that a from i on and b from j on have in common, in order.
+// lengths[i][j]: length of the longest common subsequence of a[i…] and b[j…].
 function commonLengths(a, b) {
   const lengths = [...Array(a.length + 1)].map(() => new Uint16Array(b.length + 1));
   for (let i = a.length - 1; i >= 0; i -= 1) {
@@ -43,7 +43,7 @@ function wordsIn(side) {
   return side.words.filter((word) => !word.special && word.text.trim());
 }
 
-// Places count characters, which are not always units of a JavaScript string.
+// Positions count characters, which are not always single units of a JavaScript string.
 function marked(side, words, changed, tag) {
   const letters = [...side.text];
   let end = 0;

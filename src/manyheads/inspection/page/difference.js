@@ -1,4 +1,4 @@
-// The difference of two grids, where they have something in common: rows and columns of equal texts, in order.
+// The difference of two grids over their common rows and columns: those with equal texts, in order.
 
 import { changesOf } from "./diff.js";
 import { gridOf, KINDS } from "./weights.js";
@@ -12,7 +12,8 @@ export function pairsOf(a, b) {
   return inA.map((n, m) => [n, inB[m]]);
 }
 
-// {rows, columns: pairs, grid}: the grid has b − a, of what both have. `most` is its largest number: it has full colour.
+// {rows, columns: pairs, grid}: the grid holds b − a for common cells. `most` is its largest absolute value, which gets
+// full colour.
 export function differenceOf(a, b) {
   const [rows, columns] = [pairsOf(a.rows, b.rows), pairsOf(a.columns, b.columns)];
   const at = (grid, row, column) => grid.values[row * grid.columns.length + column];
@@ -24,8 +25,8 @@ export function differenceOf(a, b) {
   return { rows, columns, grid };
 }
 
-// How far b looks from where a looks: half of what their weights differ by in a row, the mean of all rows that both
-// have. 0: the same; 1: nothing in common. What only one of them can look at counts, too.
+// Distance between the attention of a and b: half the sum of absolute differences in a row (total variation distance),
+// averaged over common rows. 0: identical; 1: no overlap. Keys that only one of them has count as well.
 export function distanceOf(a, b, { rows, columns }) {
   if (!rows.length) return null;
   const total = rows.reduce((sum, [ra, rb]) => {
@@ -47,7 +48,7 @@ function sumOf(values, count) {
   return sum;
 }
 
-// {kind: [layer: [head: distance]]} of what both models have; null where weights are missing, or too coarse.
+// {kind: [layer: [head: distance]]} for heads that both models have; null where weights are missing or too coarse.
 export async function distances(a, b, state) {
   const least = (what) => Math.min(what(a.header.model), what(b.header.model));
   const heads = [...Array(least((model) => model.heads)).keys()];
@@ -66,7 +67,7 @@ export async function distances(a, b, state) {
   return Object.fromEntries(KINDS.map((kind, n) => [kind, found[n]]));
 }
 
-// Where a cell of one grid is in the others: {a, b, both}, each {row, column} or null.
+// The position of a cell of one grid in the others: {a, b, both}, each {row, column} or null.
 export function placesIn({ rows, columns }, cell, side) {
   if (!cell) return { a: null, b: null, both: null };
   const find = (pairs, n) => (side === "both" ? n : pairs.findIndex((pair) => pair[side === "a" ? 0 : 1] === n));

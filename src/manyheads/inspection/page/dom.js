@@ -1,5 +1,5 @@
-// Elements by hand. What comes from texts and models enters the page only as text nodes and as values of attributes
-// that cannot run: nothing is ever parsed as markup.
+// Creates elements. Content from texts and models enters the page only as text nodes and as values of attributes that
+// cannot execute: nothing is ever parsed as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -24,12 +24,12 @@ export function replace(element, ...children) {
   element.replaceChildren(...children.flat().filter((child) => child !== null));
 }
 
-// One element out of a group that the Tab key reaches; arrow keys move within.
+// Makes one element of a group the stop of the Tab key; arrow keys move within the group.
 export function rove(elements, chosen) {
   elements.forEach((element, n) => element.setAttribute("tabindex", n === chosen ? 0 : -1));
 }
 
-// New controls in place of old ones; whoever was using one goes on using it.
+// Replaces controls and keeps the focus on the control that had it.
 export function replaceControls(element, ...children) {
   const used = element.contains(active(element)) ? active(element).closest("[aria-label]") : null;
   replace(element, ...children);
@@ -39,19 +39,19 @@ export function replaceControls(element, ...children) {
   if (next) next.focus();
 }
 
-// What people know an element by.
+// The accessible name of an element.
 export function nameOf(element) {
   return element && (element.getAttribute("aria-label") || element.textContent);
 }
 
-// The focus, for what has the same name as what had it: it may have been drawn anew.
+// Focuses the element with this name after a redraw.
 export function focusNamed(element, name) {
   const same = [...element.querySelectorAll("button, [tabindex]")].find((it) => nameOf(it) === name);
   const next = same || element.querySelector(".panel [tabindex='0']");
   if (next) next.focus();
 }
 
-// What is wider than its frame is scrolled so far that an element in it can be seen, with some room around it.
+// Scrolls a wide frame so far that an element in it is visible, with some room around it.
 export function intoSight(frame, element, room) {
   const [from, to] = [element.offsetLeft - room, element.offsetLeft + element.offsetWidth + room];
   if (from < frame.scrollLeft) frame.scrollLeft = from;

@@ -1,4 +1,4 @@
-// How far every head of B looks from where the same head of A looks, at a glance. A click shows that head.
+// The distance between the attention of A and B for every head. A click shows that head.
 
 import { css } from "./colour.js";
 import { button } from "./controls.js";
@@ -7,7 +7,7 @@ import { cellNumber, exact } from "./numbers.js";
 import { stepIn } from "./switchblock.js";
 import { headName, KINDS } from "./weights.js";
 
-const MEANING = "half of what a row’s weights differ by, on average: 0 is the same look, 1 one that has nothing in common.";
+const MEANING = "Total variation distance between rows, on average: 0 means identical attention, 1 no overlap.";
 
 function nameOfHead({ kind, layer, head }) {
   return `${kind} ${headName(layer, head)}`;
@@ -18,8 +18,8 @@ export function distanceBoards(found, shared) {
   const boards = KINDS.map((kind) => distanceBoard(kind, found[kind], shared));
   const farthest = farthestOf(found);
   return [
-    h("p", { class: "lead" }, "How far each head of B looks from where A looks", h("small", {}, MEANING)),
-    farthest ? button(`Show the farthest: ${nameOfHead(farthest)}`, () => shared.choose(farthest)) : null,
+    h("p", { class: "lead" }, "Distance between A and B, per head", h("small", {}, MEANING)),
+    farthest ? button(`Show the most different head: ${nameOfHead(farthest)}`, () => shared.choose(farthest)) : null,
     h("div", { class: "boards" }, boards),
   ];
 }
@@ -34,7 +34,7 @@ function farthestOf(found) {
 function distanceBoard(kind, layers, { state, colours, say, choose }) {
   const heads = layers[0].length;
   const cellOf = (distance, layer, head) => {
-    const name = `${nameOfHead({ kind, layer, head })}: ${distance === null ? "not to be compared" : exact(distance)}`;
+    const name = `${nameOfHead({ kind, layer, head })}: ${distance === null ? "not comparable" : exact(distance)}`;
     const current = state.kind === kind && state.layer === layer && state.head === head;
     const told = () => say(name);
     const cell = h("button", {

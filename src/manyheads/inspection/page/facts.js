@@ -1,4 +1,4 @@
-// A number with its name, in a list of them.
+// A named value in a list of facts.
 
 import { h } from "./dom.js";
 

@@ -1,5 +1,5 @@
-// View 11, flow: the whole computation, step by step, on this sentence and with this model's own numbers. A vector of
-// one word is followed from the table of words to the word that is written.
+// View 11, flow: the complete computation, step by step, for this sentence and with this model's own numbers. It
+// follows the vector of one word from the embedding table to the word that is written.
 
 import { computed } from "./attention.js";
 import { inkOf } from "./board.js";
@@ -21,8 +21,8 @@ import { greatest, strip } from "./strips.js";
 import { makeTip } from "./tip.js";
 import { sidesOf } from "./weights.js";
 
-const LOOKS = ["project", "scores", "softmax", "mix", "join"]; // stages of one head
-const GONE = "The walk through the model is not in this page: it would have been too large.";
+const LOOKS = ["project", "scores", "softmax", "mix", "join"]; // stages that show single heads
+const GONE = "The numbers for this view were left out of this page to limit its size.";
 const NAMES_OF_TOWERS = { encoder: "Encoder", decoder: "Decoder", cross: "Decoder" };
 
 export function flowView(shared) {
@@ -42,7 +42,7 @@ function walkView(shared) {
   const counter = h("span", { class: "aside" });
   const play = button("Play", () => player.toggle());
   const transport = h("div", { class: "controls" },
-    button("←", () => move(-1), "one step back"), play, button("→", () => move(1), "one step on"), counter);
+    button("←", () => move(-1), "Previous step"), play, button("→", () => move(1), "Next step"), counter);
   const title = h("h3", {});
   const sentence = h("p", { class: "telling" });
   const formula = h("p", { class: "formula-line" });
@@ -71,7 +71,7 @@ function walkView(shared) {
 
   // ── which word ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  // A row of the target is known by what it writes.
+  // A row of the target is identified by the piece that it writes.
   const firstOf = (side) => (side === "source" ? 0 : firstRow(header));
   const pieceOf = (side) => clamp(shared.state[side] ?? firstOf(side), firstOf(side), header[side].pieces.length - 1);
   const rowOfSide = (side) => pieceOf(side) - firstOf(side);
@@ -80,7 +80,7 @@ function walkView(shared) {
 
   // ── numbers ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  // One word at one part: {norm, values}.
+  // The vector of one word at one part: {norm, values}.
   function reader(planes) {
     return (name, side = stage().side, row = rowOfSide(side)) => {
       const { data, shape } = planes[side];
@@ -117,13 +117,13 @@ function walkView(shared) {
     };
   }
 
-  // The row of the target: what it writes, and how that fared.
+  // The output of the target's row: its step, the id written, and the log of the softmax sum.
   function writing() {
     const row = rowOfSide("target");
     return { step: header.steps[row], written: header.target.pieces[row + firstOf("target")].id, logSum: header.flow.log_sums[row] };
   }
 
-  // The key that is looked at: of itself a word’s own, of the source the chosen one, else the heaviest.
+  // The key to show: in self-attention the word itself; in cross-attention the selected key, or the heaviest.
   function keyOf(one, keys, row) {
     if (one.kind !== "cross") return row;
     if (shared.state.source !== null) return shared.state.source;
@@ -131,7 +131,7 @@ function walkView(shared) {
   }
 
   function labelOf(side, row) {
-    return readPieces(header, side)[row].text; // what a row reads
+    return readPieces(header, side)[row].text; // the piece that the row reads
   }
 
   // ── drawing ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -185,7 +185,7 @@ function walkView(shared) {
     showPieces(one);
   }
 
-  // Another word to follow. A row of the target is known by what it reads.
+  // Buttons to follow another word. A row of the target is labelled with the piece that it reads.
   function showPieces(one) {
     const used = words.contains(active(element));
     const chosen = rowOfSide(one.side);
@@ -198,7 +198,7 @@ function walkView(shared) {
     if (used) buttons[chosen].focus();
   }
 
-  // The steps of this box, to jump among.
+  // Buttons for the steps of this box.
   function showSteps(one) {
     const used = steps.contains(active(element));
     const inBox = stages.filter((other) => (one.layer === null ? other.kind === one.kind && other.layer === null : other.box === one.box));
@@ -211,7 +211,7 @@ function walkView(shared) {
     if (used) buttons[inBox.indexOf(one)].focus();
   }
 
-  // `looked` is the source piece that a cross-attention looks at.
+  // `looked` is the source piece whose key a cross-attention stage shows.
   function showFigure(one, planes, looked) {
     const read = reader(planes);
     const rowsOn = Object.fromEntries(sidesIn(header).map((side) => [side, rowOfSide(side)]));
@@ -221,7 +221,7 @@ function walkView(shared) {
     const name = (side, row) => (header[side] ? visible(labelOf(side, row)) : null);
     const ends = { encoder: name("source", rowsOn.source), decoder: name("target", rowsOn.target), out: header.target ? visible(writtenBy(rowsOn.target)) : null };
     const { picture, boxAt } = figureOf(boxesOf(stages, changeOf), ends, one.box, shared.colours, inkOf(element), chooseStage);
-    const legend = h("p", { class: "note" }, "A box is darker, the more it changes its word: the length of what it adds, over that of the vector.");
+    const legend = h("p", { class: "note" }, "The darker a box, the more it changes the vector: length of what it adds, relative to the vector’s length.");
     const scroll = h("div", { class: "scroll" }, picture);
     replace(figure, scroll, legend);
     scroll.scrollTop = boxAt(one.box) - scroll.clientHeight / 2;
@@ -267,7 +267,7 @@ function walkView(shared) {
         h("bdi", {}, spelt(one.text, true)), h("small", {}, String(one.id)))));
   }
 
-  // The same vector of every word: what flows on, as rows of one matrix. A click follows another word.
+  // The same vector for every word, as the rows of a matrix. A click follows another word.
   function showEveryone(one, planes) {
     const pre = header.model.options.norm === "pre";
     const name = handedOn(one, pre, header.flow[one.side]);
@@ -286,7 +286,7 @@ function walkView(shared) {
         strip(vector.values, most, shared.colours, tip, (n) => `[${n}] = ${signed(vector.values[n])}`), bar,
         h("span", { class: "number" }, signed(vector.norm)));
     });
-    const what = "Every word here: its first numbers, and the length of its vector";
+    const what = "All words at this step: first numbers and length of each vector";
     everyone.hidden = !name;
     replace(everyone, h("span", { class: "name" }, what), h("div", { class: "table" }, buttons));
     rove(buttons, chosen);
@@ -297,7 +297,7 @@ function walkView(shared) {
     shared.say(`${now() + 1} of ${stages.length}: ${placeName(shown.stage)}: ${shown.words[0]}, for ${shown.piece}${outcomeOf(shown.rows)}`);
   }
 
-  // ── keys of the keyboard, files ───────────────────────────────────────────────────────────────────────────────────
+  // ── keyboard, files ───────────────────────────────────────────────────────────────────────────────────────────────
 
   function move(by) {
     player.stop();
@@ -326,7 +326,7 @@ function walkView(shared) {
   };
 }
 
-// W_q and e^score as people write them.
+// Typesets W_q and e^score with subscripts and superscripts.
 function inSigns(text) {
   return text.split(/([_^](?:\([^)]*\)|\w+))/).map((part, n) => {
     if (n % 2 === 0) return part;
@@ -334,16 +334,16 @@ function inSigns(text) {
   });
 }
 
-// The number that a stage ends in, for who does not see it.
+// The result of a stage in words, for screen readers.
 function outcomeOf(rows) {
   const last = rows.filter((row) => row.type === "strip" || row.type === "bars").pop();
   if (!last) return "";
   if (last.type === "strip") return `: ${last.label} has length ${signed(last.norm)}`;
   const best = last.items.filter((one) => !one.masked).reduce((most, one) => (one.value > most.value ? one : most));
-  return `: ‘${visible(best.text)}’ has the most, ${best.told}`;
+  return `: largest for ‘${visible(best.text)}’, ${best.told}`;
 }
 
-// For a cell: three digits, no more than fit.
+// A number for a cell: about three digits, as many as fit.
 export function shortNumber(value) {
   const size = Math.abs(value);
   const text = size >= 100 ? size.toFixed(0) : size >= 10 ? size.toFixed(1) : size.toFixed(2);

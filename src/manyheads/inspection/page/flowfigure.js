@@ -1,20 +1,20 @@
-// The model as a figure: two towers, as in the paper, or one, bottom to top, with as many layers as it has. A box is
-// the darker, the more it changes the vector of the chosen word: the length of what it adds, over that of the vector.
+// The model as a figure: one tower or two, as in the paper, drawn from the bottom up with all layers. A box is darker
+// the more it changes the vector of the chosen word: length of what it adds, relative to the vector's length.
 
 import { css } from "./colour.js";
 import { s } from "./dom.js";
 import { signed } from "./numbers.js";
 
 const [BOX_WIDE, BOX_HIGH, ROW_OF_BOXES, BETWEEN_LAYERS] = [126, 17, 20, 5];
-const LEFTS = [16, 170]; // of a tower, of another beside it
+const LEFTS = [16, 170]; // left edges of the first and the second tower
 const LABELS = {
-  pieces: "pieces", vectors: "vectors", segment: "+ kind of text", position: "+ position", settled: "norm", last: "norm", logits: "logits", choice: "softmax", word: "word",
+  pieces: "pieces", vectors: "vectors", segment: "+ segment", position: "+ position", settled: "norm", last: "norm", logits: "logits", choice: "softmax", word: "word",
   attention: "attention", cross: "cross-attention", feedforward: "feed-forward",
 };
-const FIGURE_WIDTHS = [164, 318]; // of one tower, of two
-const ROOM_FOR_WORDS = 22; // pixels below and above, for the words that go in and come out
+const FIGURE_WIDTHS = [164, 318]; // with one tower, with two
+const ROOM_FOR_WORDS = 22; // pixels below and above the towers, for the input and output words
 
-// boxes: [{box, kind (of the tower), layer, label, change, about}] of both towers, each from the bottom up.
+// [{box, first (its first stage), tower, layer, label, change, about}] of both towers, each from the bottom up.
 export function boxesOf(stages, changeOf) {
   const seen = new Map();
   for (const stage of stages) if (!seen.has(stage.box)) seen.set(stage.box, stage);
@@ -25,7 +25,7 @@ export function boxesOf(stages, changeOf) {
   });
 }
 
-// words: {encoder, decoder, out}: what goes in below, and comes out above. choose(stage) is told of a click.
+// words: {encoder, decoder, out}: the input words below and the output word above. choose(stage) is called on a click.
 export function figureOf(boxes, words, current, colours, ink, choose) {
   const names = ["encoder", "decoder"].filter((tower) => boxes.some((box) => box.tower === tower));
   const towers = names.map((tower, n) => stacked(boxes.filter((box) => box.tower === tower), LEFTS[n]));
@@ -45,7 +45,7 @@ export function figureOf(boxes, words, current, colours, ink, choose) {
   return { picture, boxAt: (name) => up(all.find((box) => box.box === name).y) };
 }
 
-// From the bottom up: boxes of a layer stand in one frame.
+// Stacks boxes from the bottom up, with a frame around each layer.
 function stacked(boxes, x) {
   let [y, layer] = [0, null];
   const frames = [];
@@ -79,7 +79,7 @@ function boxOf({ first, label, x, y, change, about }, up, current, colours, ink,
     s("text", { x: x + BOX_WIDE / 2, y: up(y) + BOX_HIGH / 2, dy: "0.35em", "text-anchor": "middle", "font-size": 10.5, fill: text }, label));
 }
 
-// What the encoder made is read by every cross-attention.
+// Lines from the encoder's output to every cross-attention.
 function readings(all, up, current, ink) {
   const top = all.filter((box) => box.tower === "encoder").pop();
   if (!top) return [];

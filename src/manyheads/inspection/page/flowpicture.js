@@ -1,4 +1,4 @@
-// The picture of view 11 for a file: the figure of the model would be another one; this is the stage, row by row.
+// View 11 as a picture file: the current stage, row by row, without the figure of the model.
 
 import { coloursFor, hex } from "./colour.js";
 import { s } from "./dom.js";

@@ -1,8 +1,8 @@
-// What a stage shows: rows of strips, bars and pieces with their numbers. The screen, the table and the picture for a
-// file are made of the same rows.
+// The rows of a stage: strips, bars and pieces with their numbers. The page, the table and the picture file are made
+// from the same rows.
 //
-//   {type: "strip", label, values, norm, of}     the first numbers of a vector of `of`, and its length
-//   {type: "sign", text}                         what is done between two strips
+//   {type: "strip", label, values, norm, of}     the first of `of` numbers of a vector, and the vector's length
+//   {type: "sign", text}                         the operation between two strips
 //   {type: "bars", items: [{text, share, told, value, masked, chosen}]}
 //   {type: "pieces", items: [{text, id, chosen, row}]}
 
@@ -12,7 +12,7 @@ export const CELLS = 16;
 const MOST_KEYS = 24;
 const MOST_MIXED = 6;
 
-// walk: what `walkAt` in flow.js gathers: part(name, side, row) is {norm, values} of one word at one part.
+// walk: from `walkAt` in flow.js; its part(name, side, row) gives {norm, values} of one word at one part.
 export function rowsOfStage(stage, walk) {
   return MAKERS_OF_ROWS[stage.name](stage, walk);
 }
@@ -49,7 +49,7 @@ const MAKERS_OF_ROWS = {
     vectorRow("x", endOf(walk), walk.width), sign("· each E[piece]"), candidateBars(walk, (one) => one.log_probability + walk.logSum, signed)],
   choice: (stage, walk) => [candidateBars(walk, (one) => Math.exp(one.log_probability), exact)],
   word: (_, { pieces, piece, first, step }) => [
-    piecesRow(first ? pieces.slice(0, piece + 1) : pieces, piece, first), // all at once: those behind it are there, too
+    piecesRow(first ? pieces.slice(0, piece + 1) : pieces, piece, first), // all at once: later pieces exist, too
     sign(`probability ${exact(Math.exp(step.log_probability))}${step.rank ? `, rank ${step.rank + 1}` : ", the likeliest"}`)],
 };
 
@@ -72,22 +72,22 @@ function headStrip(label, vector, more = {}) {
   return { type: "strip", label, values: [...vector.slice(0, CELLS)], norm, of: vector.length, ...more };
 }
 
-// A click on the nth follows row n − first.
+// A click on piece n follows row n − first.
 function piecesRow(side, chosen, first) {
   return { type: "pieces", items: side.map(({ text, id }, n) => ({ text, id, chosen: n === chosen, row: n - first })) };
 }
 
-// What a sublayer reads: a pre-norm stands before it.
+// The input of a sublayer, after the norm in a pre-norm model.
 function readBy(stage, { part, pre }) {
   return part(`${at(stage)}${pre ? "normed" : "x"}`);
 }
 
-// What the logits are made of.
+// The vector that logits are computed from.
 function endOf({ part, pre, layers }) {
   return part(pre ? "last/normed" : `${layers.decoder - 1}/feedforward/normed`);
 }
 
-// What the decoder reads of a source piece; null where each layer reads another one.
+// The encoder output for a source piece; null if each decoder layer reads a different encoder layer.
 export function memoryOf({ part, pre, layers, sameDepth }, row) {
   if (sameDepth) return null;
   return part(pre ? "last/normed" : `${layers.encoder - 1}/feedforward/normed`, "source", row);
@@ -129,7 +129,7 @@ function weightBars({ keys }, pieces, chosen) {
   })));
 }
 
-// Of very many the heaviest are shown, in their order, and the rest is counted.
+// Of many bars, the heaviest are shown in their original order and the rest are counted.
 function barsRow(label, items) {
   if (items.length <= MOST_KEYS) return { type: "bars", label, items };
   const ranked = [...items.keys()].sort((a, b) => Math.abs(items[b].share) - Math.abs(items[a].share));
@@ -144,7 +144,7 @@ function mixRows(stage, { found, keyPieces, head, off, means }) {
   const rows = ranked.map((key) => headStrip(
     `${exact(key.weight)} ×`, key.value.map((value) => key.weight * value), { about: keyPieces[key.n].text }));
   const others = rest > 0 ? [sign(`+ ${rest} more, ${percent(1 - share)} of the weight`)] : [];
-  const silent = off ? [sign(`this head is off: ${means ? "its mean" : "0"} is handed on instead`)] : [];
+  const silent = off ? [sign(`this head is off: ${means ? "its mean" : "0"} is passed on instead`)] : [];
   return [...rows, ...others, sign("Σ"), headStrip(`head ${head}`, found.output, { group: "sum" }), ...silent];
 }
 
@@ -185,9 +185,9 @@ function candidateBars({ step, written }, value, told) {
   })));
 }
 
-// ── what all words have at this stage ───────────────────────────────────────────────────────────────────────────────
+// ── the vectors of all words at a stage ─────────────────────────────────────────────────────────────────────────────
 
-// The name of the part that a stage hands on; null where it is no vector of the model's width.
+// The name of the part that a stage outputs; null if a stage has no such vector.
 export function handedOn(stage, pre, parts) {
   const within = stage.layer === null ? "" : at(stage);
   const last = pre ? "sum" : "normed";

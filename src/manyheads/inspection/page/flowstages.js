@@ -1,7 +1,7 @@
-// The stages of the walk, in the order of the computation, for the options of this model.
+// The stages of the computation, in order, for the options of this model.
 //
-// A stage is {name, kind, layer, side, sublayer, box}. Its name, kind and layer find it; a box of the figure holds the
-// stages of one sublayer.
+// A stage is {name, kind, layer, side, sublayer, box}. Its name, kind and layer identify it; a box of the figure stands
+// for the stages of one sublayer.
 
 export const STAGES = [
   "pieces", "vectors", "segment", "position", "settled",
@@ -38,7 +38,7 @@ function stageOf(name, kind, layer, sublayer, box) {
   return { name, kind, layer, side: kind === "encoder" ? "source" : "target", sublayer, box };
 }
 
-// Where the selection stands. It may come from another view, which knows no stages: then the nearest one is taken.
+// The index of the selected stage. A selection made in another view has no exact stage: the nearest one is taken.
 export function placeOf(stages, { stage, kind, layer }) {
   const side = kind === "encoder" ? "source" : "target";
   const tries = [

@@ -1,23 +1,23 @@
-// What happens at each stage, in one sentence, with its formula and its shapes, for the options of this model.
+// Explains each stage in one sentence, with its formula and shapes, for the options of this model.
 
 import { isLone } from "./models.js";
 import { isAtOnce } from "./rows.js";
 
 const EVEN = {
-  layer: ["γ · (x − mean) / √(variance + ε) + β", "mean 0 and spread 1, then a learned gain and shift"],
-  rms: ["γ · x / √(mean of x² + ε)", "a mean square of 1, then a learned gain"],
+  layer: ["γ · (x − mean) / √(variance + ε) + β", "mean 0 and variance 1, then scaled and shifted by learned parameters"],
+  rms: ["γ · x / √(mean of x² + ε)", "a mean square of 1, then scaled by a learned gain"],
 };
 const PLACES = {
-  sinusoidal: ["p[2i] = sin(n / 10000^(2i/D)),  p[2i+1] = cos(…)", "waves of many lengths"],
-  "sinusoidal-split": ["p = sin(n / 10000^(2i/D)) in the first half, cos(…) in the second", "waves of many lengths"],
-  learned: ["p = P[n]", "a learned one for each place"],
+  sinusoidal: ["p[2i] = sin(n / 10000^(2i/D)),  p[2i+1] = cos(…)", "sine waves of many lengths"],
+  "sinusoidal-split": ["p = sin(n / 10000^(2i/D)) in the first half, cos(…) in the second", "sine waves of many lengths"],
+  learned: ["p = P[n]", "one learned vector per position"],
 };
 const LET_THROUGH = {
-  relu: "relu lets through what is above 0",
-  gelu: "gelu lets through what is above 0, and a little below",
-  "gelu-tanh": "gelu lets through what is above 0, and a little below",
-  silu: "silu lets through what is above 0, and a little below",
-  swiglu: "each has a gate beside it that opens or closes it",
+  relu: "ReLU passes only values above 0",
+  gelu: "GELU passes values above 0, and a little of those below",
+  "gelu-tanh": "GELU passes values above 0, and a little of those below",
+  silu: "SiLU passes values above 0, and a little of those below",
+  swiglu: "each is multiplied by a gate that opens or closes it",
 };
 
 function counted(n) {
@@ -25,10 +25,10 @@ function counted(n) {
 }
 
 function wordsOnLast(header) {
-  if (header.graph) return "Each vertex says a word like this, all at the same time. Which of them are read is up to the links between them.";
-  if (isAtOnce(header)) return "This is the word of this place. The others are written at the same time; a place that was not masked keeps what it says.";
-  if (isLone(header)) return "This is the piece that comes next in the text. The next row reads it, and all of this begins again.";
-  return "One piece is written. The next row reads it, and all of this begins again.";
+  if (header.graph) return "Every vertex predicts its word this way, all at the same time. The links between vertices decide which words are used.";
+  if (isAtOnce(header)) return "This is the word for this place. All places are written at the same time; a place that was not masked keeps its word.";
+  if (isLone(header)) return "This is the next piece of the text. The next row reads it, and the computation starts again.";
+  return "One piece is written. The next row reads it, and the computation starts again.";
 }
 
 // [title, sentence, formula, shapes]
@@ -38,73 +38,73 @@ export function wordsOf(stage, { header, count, keys, place }) {
   const [normed, evenly] = EVEN[options.normaliser];
   const post = options.norm === "post";
   const shape = `${count} × ${width}`;
-  const choices = counted(words.target || 0); // what an encoder alone never writes
+  const choices = counted(words.target || 0); // an encoder alone writes nothing
   const cross = stage.kind === "cross";
   const bias = (on, text) => (on ? ` + ${text}` : "");
-  const turned = options.positions === "rotary" && !cross ? " Then q and k are turned by their places (rotary)." : "";
-  const shared = groups < heads ? ` k and v have ${groups} heads: ${heads / groups} queries share one.` : "";
-  const even = post ? ["add and norm", ` The sum is brought to ${evenly}.`, `norm(x + y),  norm(x) = ${normed}`] : ["add", "", "x + y"];
+  const turned = options.positions === "rotary" && !cross ? " Then q and k are rotated by their positions." : "";
+  const shared = groups < heads ? ` k and v have ${groups} heads; ${heads / groups} query heads share each.` : "";
+  const even = post ? ["add and norm", ` The sum is normalised to ${evenly}.`, `norm(x + y),  norm(x) = ${normed}`] : ["add", "", "x + y"];
   const ahead = header.model.bounds[stage.kind] && header.model.bounds[stage.kind][1] !== 0;
-  const masked = stage.kind === "decoder" && !ahead ? " What is not yet written is masked: it gets exactly 0." : "";
+  const masked = stage.kind === "decoder" && !ahead ? " Pieces that are not yet written are masked: their weight is exactly 0." : "";
   const told = {
     pieces: [
       "pieces", stage.side === "source"
-        ? "The text is cut into pieces, and each is a number of the vocabulary."
-        : isAtOnce(header) ? "All places are read at once: what stands there, and a mask where nothing is known. Each row writes its own place."
-        : isLone(header) ? "The text is cut into pieces. Each row reads one of them, and says which one comes behind it."
-          : "What is written so far is read, after a begin: each row reads one piece, and will write the one behind it.",
-      "text → pieces → numbers", `${count} pieces, of ${counted(words[stage.side])} that there are`,
+        ? "The text is split into pieces, and each piece is replaced by its number in the vocabulary."
+        : isAtOnce(header) ? "All places are read at once: known pieces as they are, unknown ones as masks. Each row writes its own place."
+        : isLone(header) ? "The text is split into pieces. Each row reads one piece and predicts the next."
+          : "The decoder reads ⟨begin⟩ and the output so far: each row reads one piece and predicts the next.",
+      "text → pieces → numbers", `${count} pieces, from a vocabulary of ${counted(words[stage.side])}`,
     ],
     vectors: [
-      "vectors", `Each piece has a learned vector of ${width} numbers, its row of a table${isLone(header) ? "" : `, times √${width}`}.`,
+      "vectors", `Each piece has a learned vector of ${width} numbers, its row of the embedding table${isLone(header) ? "" : `, scaled by √${width}`}.`,
       isLone(header) ? "x = E[piece]" : `x = √${width} · E[piece]`, `${counted(words[stage.side])} × ${width} → ${shape}`,
     ],
     segment: [
-      "+ kind of text", "The model can tell texts of two kinds apart, such as a question and its answer. Here all is of the first kind, and its vector is added.",
+      "+ segment", "The model can mark two segments, such as a question and its answer. Here all pieces belong to the first, whose vector is added.",
       "x + s,  s = S[0]", `${shape} + ${shape}`,
     ],
-    settled: ["norm", `Before the first layer, the sum is brought to ${evenly}.`, normed, `${shape} → ${shape}`],
+    settled: ["norm", `Before the first layer, the sum is normalised to ${evenly}.`, normed, `${shape} → ${shape}`],
     position: [
-      "+ position", `Attention knows no order. So a vector that says where the piece stands is added: ${(PLACES[options.positions] || ["", ""])[1]}.`,
+      "+ position", `Attention ignores order, so a vector that encodes the position is added: ${(PLACES[options.positions] || ["", ""])[1]}.`,
       `x + p,  ${(PLACES[options.positions] || [""])[0]},  n = ${place}`, `${shape} + ${shape}`,
     ],
-    norm: ["norm", `Before it is looked at, the vector is brought to ${evenly}.`, normed, `${shape} → ${shape}`],
+    norm: ["norm", `Before attention, the vector is normalised to ${evenly}.`, normed, `${shape} → ${shape}`],
     project: [
       "queries, keys, values",
       cross
-        ? `The word being written asks (q); what the encoder made of the source answers (k) and hands on (v).${shared}`
-        : `Three projections: what a word looks for (q), what it is found by (k), what it hands on (v).${turned}${shared}`,
+        ? `The query (q) comes from the word being written; keys (k) and values (v) come from the encoder’s output.${shared}`
+        : `Three projections: what a word looks for (q), what it is found by (k), what it passes on (v).${turned}${shared}`,
       `q = W_q·x${bias(options.bias, "b")},  k = W_k·${cross ? "m" : "x"},  v = W_v·${cross ? "m" : "x"}${options.qk_norm ? ",  q and k normalised" : ""}`,
       `${width} → ${heads} heads × ${narrow}`,
     ],
     scores: [
-      "scores", "How well does the query fit each key? Their products are added up.",
-      scale === null ? "score: learned, not a product" : Math.abs(scale - narrow ** -0.5) < 1e-9 ? `q·k / √${narrow}` : `q·k × ${scale}`,
-      `1 × ${narrow} · ${narrow} × ${keys} → ${keys} scores a head`,
+      "scores", "A score says how well the query matches each key.",
+      scale === null ? "score: learned, not a dot product" : Math.abs(scale - narrow ** -0.5) < 1e-9 ? `q·k / √${narrow}` : `q·k × ${scale}`,
+      `1 × ${narrow} · ${narrow} × ${keys} → ${keys} scores per head`,
     ],
-    softmax: ["softmax", `Scores become weights: shares that add up to 1.${masked}`, "w = e^score / Σ e^score", `${keys} → ${keys}`],
-    mix: ["weighted values", "The values are added up, each by its weight: this is what the head has found.", "Σ w·v", `${keys} × ${narrow} → ${narrow}`],
+    softmax: ["softmax", `Softmax turns scores into weights that add up to 1.${masked}`, "w = e^score / Σ e^score", `${keys} → ${keys}`],
+    mix: ["weighted values", "The output of the head is the sum of the values, each multiplied by its weight.", "Σ w·v", `${keys} × ${narrow} → ${narrow}`],
     join: [
-      "heads together", `The ${heads} heads stand side by side, and one more projection makes one vector of them.`,
+      "heads together", `The outputs of the ${heads} heads are concatenated and projected to one vector.`,
       `y = W_O · [head 0 … head ${heads - 1}]${bias(options.bias, "b")}`, `${heads} × ${narrow} → ${width}`,
     ],
-    add: [even[0], `What was found is added to the vector, which keeps what it was.${even[1]}`, even[2], `${shape} → ${shape}`],
-    before: ["norm", `Before the feed-forward layers, too, the vector is brought to ${evenly}.`, normed, `${shape} → ${shape}`],
+    add: [even[0], `The output of attention is added to the residual stream.${even[1]}`, even[2], `${shape} → ${shape}`],
+    before: ["norm", `Before the feed-forward layers, the vector is normalised to ${evenly}.`, normed, `${shape} → ${shape}`],
     hidden: [
-      "feed-forward, up", `Now each word by itself: ${counted(hidden)} units look for something in it, and ${LET_THROUGH[activation]}.`,
+      "feed-forward, up", `Each word is now processed by itself: ${counted(hidden)} units respond to it, and ${LET_THROUGH[activation]}.`,
       activation === "swiglu" ? "h = silu(W₁·x) · W₃·x" : `h = ${activation}(W₁·x${bias(options.feedforward_bias, "b₁")})`, `${width} → ${counted(hidden)}`,
     ],
-    back: ["feed-forward, down", "What the units found is added up to one vector.", `y = W₂·h${bias(options.feedforward_bias, "b₂")}`, `${counted(hidden)} → ${width}`],
-    onto: [even[0], `It is added to the vector: on to the next layer.${even[1]}`, even[2], `${shape} → ${shape}`],
+    back: ["feed-forward, down", "The units are projected back to one vector.", `y = W₂·h${bias(options.feedforward_bias, "b₂")}`, `${counted(hidden)} → ${width}`],
+    onto: [even[0], `The result is added to the residual stream and goes to the next layer.${even[1]}`, even[2], `${shape} → ${shape}`],
     last: [
-      "last norm", stage.side === "source" ? (isLone(header) ? "One more norm, behind the last layer." : "One more norm. This is what the decoder reads of the source.") : "One more norm, behind the last layer.",
+      "last norm", stage.side === "source" ? (isLone(header) ? "A last norm after the last layer." : "A last norm after the last layer. Its output is what the decoder reads of the source.") : "A last norm after the last layer.",
       normed, `${shape} → ${shape}`,
     ],
     logits: [
-      "logits", `The vector is held against the vector of each of ${choices} pieces: how well would it fit?`,
+      "logits", `A logit says how well the vector matches the output vector of each of the ${choices} pieces.`,
       "logit = x · E[piece]", `${width} · ${width} × ${choices} → ${choices}`,
     ],
-    choice: ["softmax", "Logits become probabilities.", "p = e^logit / Σ e^logit", `${choices} → ${choices}`],
+    choice: ["softmax", "Softmax turns logits into probabilities.", "p = e^logit / Σ e^logit", `${choices} → ${choices}`],
     word: ["the word", wordsOnLast(header), "", ""],
   };
   return told[stage.name];

@@ -1,4 +1,4 @@
-// What view 16 has tables of, and what each is called.
+// The tables of view 16 and their labels.
 
 export const FORMS = {
   iterations: "iterations",

@@ -1,4 +1,4 @@
-// The frame around the views: the two texts, the tabs, what holds for all views, and what can be saved.
+// The frame around the views: the texts, the tabs, settings and notes for all views, and the save buttons.
 
 import { button, check, choice } from "./controls.js";
 import { h, replace, replaceControls, rove } from "./dom.js";
@@ -8,9 +8,9 @@ import { isLone, nameOfOutput, viewsOf, writes } from "./models.js";
 import { countOfWritten, isAtOnce, takenTry } from "./rows.js";
 import { asCsv, asPng, asSvg, copy, download } from "./saving.js";
 
-const LONG = 240; // letters of both texts, above which they are set small
-const HIDDEN = "Begin and end are hidden: what the others have was made to add up to 1 again, row by row.";
-const SINGLE = "Vectors belong to pieces, all of them: here nothing is merged or hidden.";
+const LONG = 240; // characters in both texts, above which they are set in small type
+const HIDDEN = "Begin and end are hidden; the remaining weights of each row are rescaled to add up to 1.";
+const SINGLE = "Vectors belong to single pieces: this view shows all pieces and does not merge them into words.";
 const TITLES = {
   iterations: "Iterations", graph: "Graph",
   align: "Translate and align", lines: "Lines", matrix: "Matrix", map: "Model map", steps: "Decoding steps",
@@ -18,17 +18,17 @@ const TITLES = {
   inside: "Query and key", flow: "Flow", compare: "Compare", replay: "Replay", heads: "Heads",
   pieces: "Text to pieces", tables: "Text form",
 };
-const WHOLE = ["iterations", "switches", "lens", "pieces", "attribution", "heads"]; // views that neither merge nor hide
-const MOST_NAMED = 3; // heads that are off, above which they are only counted
+const WHOLE = ["iterations", "switches", "lens", "pieces", "attribution", "heads"]; // views without the note HIDDEN
+const MOST_NAMED = 3; // switched-off heads, above which they are only counted
 
 export function titleOf(header) {
   const { model } = header;
   const facts = [
-    ["model", visible(model.name || "without a name")],
+    ["model", visible(model.name || "unnamed")],
     ...(writes(header) ? likelihoodOf(header) : [["pieces", `${header.source.pieces.length}`]]),
     header.parts > 1 ? ["part", `${header.part} of ${header.parts}`] : null,
     header.forced ? [nameOfOutput(header), "given"] : null,
-    header.off && header.off.length ? ["without", withoutHeads(header.off) + (header.means ? " (their means instead)" : "")] : null,
+    header.off && header.off.length ? ["without", withoutHeads(header.off) + (header.means ? " (replaced by their means)" : "")] : null,
   ];
   const long = [header.source, header.target].reduce((sum, side) => sum + (side ? side.text.length : 0), 0) > LONG;
   const fact = ([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
@@ -54,11 +54,11 @@ function writtenHow(header) {
 
 function bothTexts(header) {
   const text = (of) => h("bdi", { dir: "auto" }, spelt(of));
-  const inBox = header.live && header.parts === 1; // what was typed stands above already
+  const inBox = header.live && header.parts === 1; // then the text box already shows the source
   return [inBox ? null : [text(header.source.text), h("span", { class: "arrow" }, " → ")], text(header.translation)].flat();
 }
 
-// What a language model has written stands out from what it was given.
+// The text of a language model, with the part that it wrote marked.
 function loneText({ source, target, continuation }) {
   if (source) return h("bdi", { dir: "auto" }, spelt(source.text));
   const prompt = target.text.slice(0, target.text.length - continuation.length);
@@ -71,7 +71,7 @@ function withoutHeads(off) {
   return off.map(([kind, layer, head]) => `${kind} ${layer}.${head}`).join(", ");
 }
 
-// A graph is read once.
+// The iterations view of a model that reads a graph is called ‘Graph’.
 function titleOfView(header, view) {
   return TITLES[view === "iterations" && header.graph ? "graph" : view];
 }
@@ -103,7 +103,7 @@ export function markTab(tablist, view) {
   bringIntoSight(tablist, tabs[chosen]);
 }
 
-// Where tabs are one line that is moved along. (To scroll to a tab would also move the page.)
+// On narrow screens the tabs are one line that scrolls. (scrollIntoView would also move the page.)
 function bringIntoSight(tablist, tab) {
   const [all, one] = [tablist, tab].map((element) => element.getBoundingClientRect());
   tablist.scrollLeft += (one.left + one.right - all.left - all.right) / 2;
@@ -113,10 +113,10 @@ export function showSettings(element, shared) {
   const { state, choose } = shared;
   replaceControls(element,
     choice("Show", [[true, "words"], [false, "pieces"]], state.words, (words) => choose({ words })),
-    check("hide begin and end", state.hide, (hide) => choose({ hide })));
+    check("Hide begin and end", state.hide, (hide) => choose({ hide })));
 }
 
-// What the reader must know about the numbers that are shown.
+// Notes that readers need to interpret the numbers of the current view.
 export function showNotes(element, { header, state }) {
   const inside = state.view === "inside" || state.view === "flow";
   const notes = [
@@ -131,14 +131,14 @@ export function showNotes(element, { header, state }) {
 function passNote(header) {
   const { iterations } = takenTry(header);
   const last = header.iteration === iterations.length ? ", the last" : ` of ${iterations.length}`;
-  return `Heads and vectors are those of iteration ${header.iteration}${last}; masked places are read as ▢ and their number.`;
+  return `Heads and vectors are those of iteration ${header.iteration}${last}; a masked place is read as ▢ with its number.`;
 }
 
 export function actionsOf(shared, current) {
   const name = () => `manyheads-${shared.state.view}`;
   const said = h("span", { class: "said", role: "status" });
   const copyTable = async () => {
-    said.textContent = (await copy(asCsv(current().table()), shared.el)) ? "copied" : "could not be copied";
+    said.textContent = (await copy(asCsv(current().table()), shared.el)) ? "Copied" : "Could not copy";
   };
   const saveSvg = () => download(new Blob([asSvg(current().picture())], { type: "image/svg+xml" }), `${name()}.svg`);
   const savePng = async () => download(await asPng(current().picture()), `${name()}.png`);
@@ -150,7 +150,7 @@ export function actionsOf(shared, current) {
       button("Save SVG", saveSvg),
       button("Save PNG", savePng),
       said,
-      button("Keys", toggle, "the keys (?)")),
+      button("Keys", toggle, "Keyboard shortcuts (?)")),
     help);
   return { element, toggle };
 }

@@ -1,4 +1,4 @@
-// View 17 of a model that reads a graph: its vertices in order, each with the word that it likes best, links between them,
+// View 17 for a model that reads a graph: its vertices in order, each with its likeliest word, the links between them,
 // and the path that was taken.
 
 import { showBars } from "./bars.js";
@@ -13,10 +13,10 @@ import { clamp, exact, hundredths, percent } from "./numbers.js";
 import { textWidth } from "./ruler.js";
 import { makeTip } from "./tip.js";
 
-const SIGHT = 60; // pixels around what is scrolled to
+const SIGHT = 60; // pixels kept free around the vertex that is scrolled to
 const GRAPH_NOTE =
-  "Every vertex says the word that it likes best, tinted by how sure it is. An arc is a link to a later vertex, the stronger the likelier; "
-  + "links below 2 % are left out. In red: the path, which is the translation.";
+  "Each vertex shows its likeliest word, coloured by probability. Arcs are links to later vertices, stronger for likelier links; "
+  + "links below 2 % are not drawn. Red marks the path, which is the translation.";
 
 export function graphView(shared) {
   const { graph } = shared.header;
@@ -72,7 +72,7 @@ export function graphView(shared) {
     if (chosen() !== null) intoSight(scroll, buttons[chosen()], SIGHT);
   }
 
-  // Room for the names of small vertices, which hang down.
+  // The height below the vertices that the slanted labels of small ones need.
   function footOf({ places }) {
     const names = graph.vertices.filter((_, n) => !places[n].large).map((vertex) => textWidth(vertexWord(vertex), "11px sans-serif"));
     return names.length ? Math.max(...names) * 0.9 + 4 : 0;
@@ -86,7 +86,7 @@ export function graphView(shared) {
       type: "button", class: kind, "aria-label": vertexTold(shared.header, n), "aria-pressed": String(n === chosen()), "data-vertex": n,
       click: () => shared.choose({ target: n === chosen() ? null : n }), pointerleave: tip.hide,
       pointermove: (event) => tip.show(event, h("b", {}, silent ? "" : exact(Math.exp(vertex.log_probability))), h("bdi", {}, `${n}: ‘${visible(vertex.text)}’`),
-        h("small", {}, silent ? "says nothing" : candidatesOf(shared.header, n).slice(1, 5).map((one) => `${visible(one.text)} ${exact(Math.exp(one.log_probability))}`).join(", "))),
+        h("small", {}, silent ? "no word" : candidatesOf(shared.header, n).slice(1, 5).map((one) => `${visible(one.text)} ${exact(Math.exp(one.log_probability))}`).join(", "))),
     }, h("i", { class: "dot" }), h("bdi", { class: "label" }, spelt(vertexWord(vertex))));
     const sure = silent ? 0 : Math.exp(vertex.log_probability);
     made.style.setProperty("left", `${(x - width / 2).toFixed(1)}px`);
@@ -106,10 +106,10 @@ export function graphView(shared) {
       fact("vertices", `${last + 1}`), fact("path", graph.path.join(" → ")),
       fact("log-probability", hundredths(best.log_probability)), fact("score", hundredths(best.score)));
     replace(lead, h("bdi", {}, `Vertex ${n}: ‘${visible(vertex.text)}’`),
-      h("small", {}, vertex.id === null ? "says nothing: paths begin and end there" : graph.path.includes(n) ? "on the path; what it could have said" : "not on the path; what it could have said"));
+      h("small", {}, vertex.id === null ? "no word: paths start and end here" : graph.path.includes(n) ? "on the path; its candidates" : "not on the path; its candidates"));
     if (all.length) showBars(bars, all, all.map((one, place) => [place, Math.exp(one.log_probability)]), true, null);
     else replace(bars);
-    replace(onward, "leads on to", h("small", {}, vertex.links.length ? `these links hold ${percent(vertex.covered)} of all ways on from here` : "nothing: it is the last"));
+    replace(onward, "Links to", h("small", {}, vertex.links.length ? `these links hold ${percent(vertex.covered)} of the probability` : "none: this is the last vertex"));
     const names = linkNames(graph, n);
     showBars(links, names, names.map((one, place) => [place, one.share]), false, null);
   }
@@ -117,7 +117,7 @@ export function graphView(shared) {
   function showByLength() {
     const all = bestLengths(graph);
     const [most, least] = [Math.max(...all.map((one) => one.score)), Math.min(...all.map((one) => one.score))];
-    replace(byLength, "The best path of each length", h("small", {}, "its score: log-probability over the length penalty"));
+    replace(byLength, "Best path of each length", h("small", {}, "Score: log-probability divided by the length penalty"));
     replace(lengths, all.map((one) => {
       const bar = h("span", { class: "bar" });
       bar.style.setProperty("--share", most === least ? 1 : 0.05 + 0.95 * ((one.score - least) / (most - least)));
@@ -127,7 +127,7 @@ export function graphView(shared) {
     }), graph.lengths.length > all.length ? h("li", { class: "rest" }, `${graph.lengths.length - all.length} more`) : null);
   }
 
-  // Along all vertices; up and down along the path.
+  // Left and right move through all vertices, up and down along the path.
   board.addEventListener("keydown", (event) => {
     const mirrored = line.dir === "rtl" ? -1 : 1;
     const along = { ArrowLeft: -mirrored, ArrowRight: mirrored }[event.key];

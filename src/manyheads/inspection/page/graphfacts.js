@@ -1,16 +1,16 @@
-// What is told about the vertices of a graph.
+// Texts and tables about the vertices of a graph.
 
 import { visible } from "./letters.js";
 import { exact, percent } from "./numbers.js";
 
-const MOST_LENGTHS = 10; // of paths that are listed, around the one that was taken
+const MOST_LENGTHS = 10; // path lengths listed, around that of the path taken
 
-// What a vertex could have said, the likeliest first; the first and the last say nothing.
+// The candidates of a vertex, likeliest first. The first and the last vertex have no word.
 export function candidatesOf({ graph, steps }, n) {
   return graph.vertices[n].id === null ? [] : steps[n].candidates.slice(0, 6);
 }
 
-// Its links as what they lead to: {text, share}.
+// The links of a vertex: {text, share, to}, where `text` names the vertex at the other end.
 export function linkNames({ vertices }, n) {
   return vertices[n].links.map(({ to, log_probability: log }) => ({ text: `${to}: ${visible(vertices[to].text)}`, share: Math.exp(log), to }));
 }
@@ -18,13 +18,13 @@ export function linkNames({ vertices }, n) {
 export function vertexTold({ graph }, n) {
   const vertex = graph.vertices[n];
   const place = graph.path.indexOf(n);
-  const said = vertex.id === null ? "says nothing" : `‘${visible(vertex.text)}’ ${exact(Math.exp(vertex.log_probability))}`;
+  const said = vertex.id === null ? "no word" : `‘${visible(vertex.text)}’ ${exact(Math.exp(vertex.log_probability))}`;
   const onPath = place >= 0 ? `, word ${place + 1} of the path` : vertex.id === null ? "" : ", not on the path";
   const [best] = linkNames(graph, n);
-  return `vertex ${n} of ${graph.vertices.length}: ${said}${onPath}${best ? `; leads on to ${best.text} ${exact(best.share)}` : ""}`;
+  return `vertex ${n} of ${graph.vertices.length}: ${said}${onPath}${best ? `; strongest link to ${best.text} ${exact(best.share)}` : ""}`;
 }
 
-// The lengths around the one that was taken, in their order.
+// The path lengths around that of the path taken, in order.
 export function bestLengths({ lengths, path }) {
   const at = lengths.findIndex((one) => one.length === path.length);
   const from = Math.max(0, Math.min(at - MOST_LENGTHS / 2, lengths.length - MOST_LENGTHS));
@@ -54,6 +54,6 @@ export function graphForm({ graph, steps }) {
       links.map((one) => `${one.text} ${exact(one.share)}`).join(", "), links.length ? percent(vertex.covered) : "",
     ];
   });
-  const columns = ["vertex", "word", "probability", "word of the path", "others", "leads on to", "held by the links that are kept"];
+  const columns = ["vertex", "word", "probability", "word of the path", "other candidates", "links to", "probability of the kept links"];
   return { caption: `A graph of ${graph.vertices.length} vertices, and the path through ${graph.path.length} of them`, columns, rows };
 }

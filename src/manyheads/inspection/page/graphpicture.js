@@ -1,4 +1,4 @@
-// The picture of a graph for a file.
+// A graph as a picture file.
 
 import { coloursFor, hex } from "./colour.js";
 import { s } from "./dom.js";

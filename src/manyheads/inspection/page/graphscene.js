@@ -1,17 +1,17 @@
-// Where the vertices of a graph are drawn, and the arcs between them. Those that the path goes through have room for their
-// words; the others are small and close, so that a long graph can still be read.
+// The layout of a graph: positions of the vertices and the arcs between them. Vertices on the path have room for their
+// words; the others are small and close together, so that long graphs stay readable.
 
 import { shortened, visible } from "./letters.js";
 
 export const [WORD_HIGH, VERTEX_GAP, SMALL_VERTEX] = [34, 8, 14]; // pixels
 const [HIGHEST, LOWEST] = [210, 30]; // of an arc
-const FAINTEST_LINK = 0.02; // links of less are no arc, but for those of the path and of the chosen vertex
+const FAINTEST_LINK = 0.02; // weaker links are not drawn, except those of the path and of the chosen vertex
 
 export function vertexWord(vertex) {
   return shortened(visible(vertex.text), 16);
 }
 
-// {places: [{x, width, large}], width, top, height, arcs}; `wordWidth` measures a text. `chosen` is a vertex, or null.
+// {places: [{x, width, large}], width, top, arcs}. `wordWidth` measures a text; `chosen` is a vertex or null.
 export function sceneOfGraph(graph, chosen, mirrored, wordWidth) {
   const last = graph.vertices.length - 1;
   const way = new Set([0, ...graph.path, last]);
@@ -30,7 +30,7 @@ export function sceneOfGraph(graph, chosen, mirrored, wordWidth) {
   return { places, width: end, top, arcs };
 }
 
-// Strong links, those of the path, and all that are kept of the chosen vertex; the ones that matter most lie on top.
+// Strong links, links of the path, and all kept links of the chosen vertex; the most important ones are drawn on top.
 function arcsOf({ vertices, path }, chosen) {
   const onward = new Map([0, ...path].map((from, n) => [from, n < path.length ? path[n] : vertices.length - 1]));
   const all = vertices.flatMap(({ links }, from) => links.map(({ to, log_probability: log }) =>

@@ -1,4 +1,4 @@
-// Every head in its place: a block for each kind of attention, layers downwards and heads to the right.
+// All heads in blocks: one per kind of attention, layers downwards and heads to the right.
 
 import { h } from "./dom.js";
 import { roleOfKind } from "./models.js";
@@ -6,7 +6,7 @@ import { roleOfKind } from "./models.js";
 const [SMALLEST, LARGEST] = [26, 84]; // pixels of a thumbnail
 const [SPACE, MARGINS, APART_BLOCKS] = [6, 33, 28]; // between thumbnails, beside them, between blocks
 
-// buttonAt(layer, head) is what stands there.
+// buttonAt(layer, head) gives the button of a head.
 export function headBlock(header, kind, buttonAt) {
   const heads = [...Array(header.model.heads).keys()];
   const numbers = heads.map((n) => h("span", { class: "number-of" }, String(n)));
@@ -19,7 +19,7 @@ export function headBlock(header, kind, buttonAt) {
     h("h3", {}, kind, h("small", {}, roleOfKind(header, kind))), h("div", { class: "scroll" }, grid));
 }
 
-// As many blocks in a row as can stand, each as large as fits.
+// Puts as many blocks in a row as fit, and sizes the thumbnails to fill it.
 export function fitBlocks(element, heads, largest = LARGEST, blocks = 3) {
   const room = element.clientWidth;
   if (!room) return;
@@ -29,7 +29,7 @@ export function fitBlocks(element, heads, largest = LARGEST, blocks = 3) {
   element.style.setProperty("--heads", heads);
 }
 
-// The next thumbnail that way, by where they are on the screen: blocks may stand side by side or wrap.
+// The next thumbnail in the direction of an arrow key, by screen position: blocks may stand side by side or wrap.
 export function nearest(all, from, key) {
   const way = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] }[key];
   if (!way) return null;

@@ -1,5 +1,5 @@
-// One board of the report on heads: a kind of attention, layers downwards, heads to the right. A cell has its number
-// and its role.
+// One board of the head report: one kind of attention, layers downwards, heads to the right. A cell shows the head's
+// number and role.
 
 import { css } from "./colour.js";
 import { h } from "./dom.js";

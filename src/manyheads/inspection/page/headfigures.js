@@ -1,75 +1,82 @@
-// What a report on heads says of each (header.report, see headreport.py): where it looks, what that makes it, and what
-// is lost without it.
+// The figures of the head report (header.report, see headreport.py): where each head attends, its role, and what is
+// lost without it.
 
 import { clamp, hundredths } from "./numbers.js";
 
-const LOST = "Above 0 it helps, below 0 the model did better without it.";
-const SURE = "Bold: chance alone would make as large a difference once in 20 times at most.";
+const LOST = "Above 0 the head helps; below 0 the model did better without it.";
+const SURE = "Bold: chance alone would produce a difference this large at most once in 20 times.";
 
-// Each in one sentence. `lost`: it has a sign; `whole`: it is a share of 1, else it is measured against the largest.
+// `lost`: the figure is signed. `whole`: it is a share of 1; other figures are scaled by the largest of all heads.
 export const FIGURES = {
   bleu: { name: "BLEU lost", lost: true, text: `BLEU with all heads − BLEU without this one. ${LOST} ${SURE}` },
   chrf: { name: "chrF lost", lost: true, text: `chrF with all heads − chrF without this one. ${LOST} ${SURE}` },
   log_probability: {
     name: "log-prob. lost", lost: true,
-    text: `What the log-probability of the references loses without this head, in nats per piece. ${LOST} ` +
+    text: `Log-probability of the references with all heads − without this one, in nats per piece. ${LOST} ` +
       "Bold: at least two standard errors from 0.",
   },
   aligned: {
-    name: "aligned", whole: true, text: "Weight on the source piece that a piece of the translation belongs to.",
+    name: "aligned", whole: true, text: "Weight on the source piece that a piece of the translation is aligned with.",
   },
   previous: {
     name: "previous", whole: true,
-    text: "Weight on the piece before a row’s own; in the decoder, its own is the one just read.",
+    text: "Weight on the piece before the row’s own. In the decoder, a row’s own piece is the one it has just read.",
   },
-  same: { name: "same", whole: true, text: "Weight on a row’s own piece; in the decoder, the one just read." },
-  next: { name: "next", whole: true, text: "Weight on the piece after a row’s own. A decoder cannot look there." },
+  same: {
+    name: "same", whole: true,
+    text: "Weight on the row’s own piece. In the decoder, that is the piece it has just read.",
+  },
+  next: {
+    name: "next", whole: true, text: "Weight on the piece after the row’s own. The decoder cannot attend to it.",
+  },
   ends: {
-    name: "begin, end", whole: true, text: "Weight on begin and end, where heads look that have nothing to say.",
+    name: "begin, end", whole: true,
+    text: "Weight on begin and end, where heads attend that have nothing to contribute.",
   },
   evenness: {
     name: "evenness", whole: true,
-    text: "Entropy as a share of that of an even look at all that may be seen: 1 is even.",
+    text: "Entropy relative to that of uniform attention over all visible pieces: 1 is uniform.",
   },
-  entropy: { name: "entropy", text: "How spread the look of a head is, in nats: 0 is one place alone." },
+  entropy: { name: "entropy", text: "How spread out the attention of a head is, in nats: 0 means a single piece." },
   distance: {
     name: "distance",
-    text: "How far away lies what is looked at, in pieces; across, from where an even pace would be.",
+    text: "Mean distance to the pieces attended to, in pieces; in cross-attention, from an evenly paced alignment.",
   },
 };
 export const CHANCE = 0.05;
-const ERRORS = 2; // standard errors from 0, beyond which a number is sure
+const ERRORS = 2; // standard errors from 0, from which on a number is bold
 
-// A word that fits into a cell, a sign that fits into a narrow one, and a hue (of hues.js).
+// `short` fits into a cell, `sign` into a narrow one; `hue` is an index into the colours of hues.js.
 export const ROLES_OF_HEADS = {
   previous: { short: "previous", sign: "←", hue: 0, text: "the piece before its own" },
   same: { short: "same", sign: "●", hue: 1, text: "its own piece" },
   next: { short: "next", sign: "→", hue: 2, text: "the piece after its own" },
   "begin and end": { short: "ends", sign: "⊢", hue: 6, text: "begin and end" },
-  aligns: { short: "aligns", sign: "⇄", hue: 5, text: "the piece that its own belongs to" },
-  spread: { short: "spread", sign: "▒", hue: 8, text: "everywhere, nearly evenly" },
-  "no single role": { short: "", sign: "", hue: null, text: "here and there" },
+  aligns: { short: "aligns", sign: "⇄", hue: 5, text: "the piece that its own is aligned with" },
+  spread: { short: "spread", sign: "▒", hue: 8, text: "all pieces, nearly evenly" },
+  "no single role": { short: "", sign: "", hue: null, text: "no place in particular" },
 };
 
 export const figureNames = Object.keys(FIGURES);
 export const SORTS = ["head", "role", ...figureNames];
 
-// The number; undefined where a head has none.
+// The value of a figure; undefined if a head has none.
 export function reported(one, figure) {
   return FIGURES[figure].lost ? one.lost[figure] : one.looks[figure];
 }
 
-// Would chance alone hardly make such a number?
+// True if chance alone is unlikely to produce the value.
 export function isSure(one, figure) {
   if (figure === "log_probability") {
     const error = one.lost.log_probability_error;
     return error !== null && Math.abs(one.lost.log_probability) >= ERRORS * error;
   }
-  const p = one.lost[`${figure}_p`]; // of few pairs it is not told
+  const p = one.lost[`${figure}_p`]; // null with too few pairs
   return Boolean(FIGURES[figure].lost) && p !== null && p <= CHANCE;
 }
 
-// Where each stands for its colour: −1 to 1 for what is lost, by the square root, for few heads do most; else 0 to 1.
+// The position of each head on its colour ramp: −1 to 1 for losses, by the square root, since a few heads matter most;
+// 0 to 1 for other figures.
 export function standing(heads, figure) {
   const { lost, whole } = FIGURES[figure];
   const most = Math.max(...heads.map((one) => Math.abs(reported(one, figure) || 0)), 1e-9);
@@ -81,7 +88,7 @@ export function standing(heads, figure) {
   };
 }
 
-// With two digits, of log-probabilities three; `precise`: with four.
+// A figure with two decimals, log-probabilities with three; with `precise`, always four.
 export function shownFigure(one, figure, precise = false) {
   const value = reported(one, figure);
   if (value === undefined) return "–";
@@ -98,7 +105,7 @@ export function roleOf(one) {
   return one.role === "aligns" && one.read ? "aligns, as it reads" : one.role;
 }
 
-// In the order that a column asks for; heads without such a number come last, equal ones stay as they are in the model.
+// Heads sorted by a column. Heads without the figure come last; ties keep the order of the model.
 export function sortedHeads(heads, sort, up) {
   const roles = Object.keys(ROLES_OF_HEADS);
   const places = { head: (one) => heads.indexOf(one), role: (one) => roles.indexOf(one.role) };
@@ -111,9 +118,9 @@ export function searchName({ search }) {
   return search.beam === 1 ? "greedy" : `beam ${search.beam}`;
 }
 
-// The rule that roles follow, with its numbers.
+// The rule that defines roles, with its thresholds.
 export function ruleOf({ share, spread, reading }) {
-  return `A role is the place where a head puts at least ${share} of its weight, on average over all rows that have ` +
-    `a choice; of several the one with the most. Without such a place it is ‘spread’ if its evenness is at least ` +
-    `${spread}. What belongs together is what the model’s own alignment says (cross-attention ${reading}).`;
+  return `The role of a head is the place that gets at least ${share} of its weight, on average over all rows that have ` +
+    `a choice; if several do, the one with the most. A head without such a place is ‘spread’ if its evenness is at ` +
+    `least ${spread}. Alignments are the model’s own (cross-attention ${reading}).`;
 }

@@ -1,4 +1,4 @@
-// View 14, heads: over a test set, what every head looks at, what that makes it, and what is lost without it.
+// View 14, heads: over a test set, where every head attends, its role, and what is lost without it.
 
 import { css } from "./colour.js";
 import { choice } from "./controls.js";
@@ -16,7 +16,7 @@ import { makeTip } from "./tip.js";
 import { KINDS } from "./weights.js";
 
 const COMMAND = "manyheads inspect MODEL --data DEV.tsv --html heads.html";
-const HOW_TO_OPEN = "A click opens a head in the matrix, on this page’s sentence.";
+const HOW_TO_OPEN = "Click a head to open it in the matrix, on this page’s sentence.";
 
 export function headsView(shared) {
   const { report } = shared.header;
@@ -52,13 +52,13 @@ export function headsView(shared) {
     if (used) focusNamed(element, used);
   }
 
-  // A role with its sign and how many have it; pressed, the others fade.
+  // A button for a role, with its sign and count. While it is pressed, heads with other roles fade.
   function legendOf(role) {
     const { sign, hue, text } = ROLES_OF_HEADS[role];
     const count = heads.filter((one) => one.role === role).length;
     const pressed = shared.state.role === role;
     const made = h("button", {
-      type: "button", "aria-pressed": String(pressed), title: `looks at ${text}`,
+      type: "button", "aria-pressed": String(pressed), title: `Attends to ${text}`,
       "aria-label": `${role}: ${count} heads`, click: () => shared.choose({ role: pressed ? null : role }),
     }, h("i", { "aria-hidden": "true" }, sign), role, h("small", {}, ` ${count}`));
     made.style.setProperty("--role", hue === null ? "var(--line)" : hueOf(hue, shared.colours.theme));
@@ -74,11 +74,11 @@ export function headsView(shared) {
       return swatch;
     });
     return lost
-      ? ["stands in the way ", shades, ` helps; colours grow with the square root. ${boldByChance(heads)}`]
-      : ["0 ", shades, FIGURES[figure].whole ? " 1" : " the most of all heads"];
+      ? ["hurts ", shades, ` helps. Colour grows with the square root. ${boldByChance(heads)}`]
+      : ["0 ", shades, FIGURES[figure].whole ? " 1" : " largest of all heads"];
   }
 
-  // ── what is looked at ─────────────────────────────────────────────────────────────────────────────────────────────
+  // ── hovering and opening ──────────────────────────────────────────────────────────────────────────────────────────
 
   function sentenceOn(one) {
     const known = figureNames.filter((figure) => shownFigure(one, figure) !== "–");
@@ -112,7 +112,7 @@ export function headsView(shared) {
     shared.choose({ sort: column, up: sort === column ? !up : !figureNames.includes(column) });
   }
 
-  // Arrow keys go from head to head, and from one board to the next.
+  // Arrow keys move from head to head, also across boards.
   boards.addEventListener("keydown", (event) => {
     const grids = [...boards.querySelectorAll(".role-grid")];
     const at = grids.findIndex((grid) => grid.contains(event.target));
@@ -141,10 +141,10 @@ export function headsView(shared) {
   };
 }
 
-// Who tests many heads finds some.
+// A test of many heads gives some false positives.
 function boldByChance(heads) {
   const count = heads.length;
-  if (heads.some((one) => one.lost.bleu_p === null)) return "These are few pairs: what BLEU and chrF lose may be chance.";
+  if (heads.some((one) => one.lost.bleu_p === null)) return "These are few pairs: differences in BLEU and chrF may be chance.";
   return `Of ${count} heads, about ${Math.max(1, Math.round(CHANCE * count))} would be bold by chance alone.`;
 }
 
@@ -160,8 +160,8 @@ function factsOn(report) {
 
 function withoutReport() {
   const element = h("div", { class: "head-report" },
-    h("p", { class: "lead" }, "This page has no report on heads",
-      h("small", {}, "It tells the role of every head over a test set, and what is lost without it. This makes one:")),
+    h("p", { class: "lead" }, "This page has no head report",
+      h("small", {}, "A head report shows the role of every head over a test set, and what is lost without it. To make one:")),
     h("p", {}, h("code", {}, COMMAND)),
     h("p", { class: "note" }, "In Python: inspect(model, text, report=report_heads(model, pairs))."));
   const still = { update: () => {}, resize: () => {}, repaint: () => {} };

@@ -1,4 +1,4 @@
-// The picture of view 14 for a file: three boards, coloured by a number, with the role of each head in words.
+// View 14 as a picture file: three boards, coloured by a figure, with the role of each head in words.
 
 import { coloursFor, hex } from "./colour.js";
 import { s } from "./dom.js";
@@ -51,5 +51,5 @@ function drawnHead(one, figure, standingOf, colours) {
 }
 
 export function noReport() {
-  return sheet(420, 60, "no report on heads");
+  return sheet(420, 60, "This page has no head report");
 }

@@ -1,4 +1,4 @@
-// Every number of a report on heads, as a table that sorts by any of its columns.
+// All figures of the head report, as a table that can be sorted by any column.
 
 import { h } from "./dom.js";
 import { FIGURES, figureNames, isSure, nameInReport, reported, roleOf, ROLES_OF_HEADS } from "./headfigures.js";
@@ -14,14 +14,14 @@ export function headsTable(heads, { sort, up, role, chosen }, { open, sortBy }) 
     const order = column === sort ? (up ? "ascending" : "descending") : "none";
     const mark = { none: "", ascending: " ↑", descending: " ↓" }[order];
     return h("th", { scope: "col", "aria-sort": order },
-      h("button", { type: "button", "aria-label": `sort by ${name}`, click: () => sortBy(column) }, name + mark));
+      h("button", { type: "button", "aria-label": `Sort by ${name}`, click: () => sortBy(column) }, name + mark));
   };
   const number = (one, figure) => {
     const look = { class: isSure(one, figure) ? "sure" : null, title: doubt(one, figure) };
     return h("td", look, shownFigure(one, figure, !FIGURES[figure].lost || figure === "log_probability"));
   };
   const row = (one) => {
-    const name = { type: "button", title: "open it in the matrix", click: () => open(one) };
+    const name = { type: "button", title: "Open in the matrix", click: () => open(one) };
     const look = [role && role !== one.role ? "dimmed" : "", chosen(one) ? "selected" : ""].join(" ");
     return h("tr", { class: look },
       h("th", { scope: "row" }, h("button", name, nameInReport(one))),
@@ -29,12 +29,12 @@ export function headsTable(heads, { sort, up, role, chosen }, { open, sortBy }) 
       figureNames.map((figure) => number(one, figure)));
   };
   return h("table", { class: "heads-table" },
-    h("caption", { class: "unseen" }, "Every head of the model, with all numbers"),
+    h("caption", { class: "unseen" }, "All heads of the model with all figures"),
     h("thead", {}, h("tr", {}, [...Object.keys(PLAIN_COLUMNS), ...figureNames].map(heading))),
     h("tbody", {}, heads.map(row)));
 }
 
-// How sure a number is, where that was measured.
+// The uncertainty of a figure, if it was measured.
 export function doubt(one, figure) {
   if (figure === "log_probability") {
     const error = one.lost.log_probability_error;
@@ -44,7 +44,7 @@ export function doubt(one, figure) {
   return FIGURES[figure].lost && p !== null ? `p = ${exact(p)}` : null;
 }
 
-// For a file: with what the page tells beside a number.
+// The table for a file, including uncertainties.
 export function headsAsRows(heads) {
   const number = (value) => (value === undefined || value === null ? "" : value.toFixed(6));
   const sure = ["log_probability_error", "bleu_p", "chrf_p"];

@@ -1,4 +1,4 @@
-// Heads that can be on together, each in its own colour.
+// Checkboxes for heads. Several can be on at once, each in its own colour.
 
 import { h } from "./dom.js";
 import { hueOf, isHollow } from "./hues.js";
@@ -23,5 +23,5 @@ export function headToggles(shared) {
   return h("fieldset", { class: "choice heads", "aria-label": "Heads" },
     h("span", { class: "name" }, "Heads"),
     h("span", { class: "options" }, [null, ...heads].map(toggle)),
-    h("button", { type: "button", class: "plain", click: every }, all ? "mean only" : "all"));
+    h("button", { type: "button", class: "plain", click: every }, all ? "Mean only" : "All"));
 }

@@ -1,22 +1,22 @@
-// A heat map on a canvas. Weights become one small image, a pixel each, that is drawn once and enlarged: a grid of
-// 512 × 512 costs as much as one of 10 × 10. Labels, lines and numbers are added where they fit.
+// A heat map on a canvas. The weights become one small image with a pixel each, which is drawn once and enlarged: a
+// grid of 512 × 512 costs as much as one of 10 × 10. Labels, lines and numbers are added where they fit.
 
 import { shadesOf } from "./colour.js";
 import { cellNumber, clamp, exact } from "./numbers.js";
 import { textWidth } from "./ruler.js";
 import { maskOf } from "./weights.js";
 
-const TALLEST = 620; // pixels of grid, before one has to pan
+const TALLEST = 620; // pixels of grid; larger grids have to be panned
 const LARGEST_CELL = 58;
-const SMALLEST_LABEL = 13; // pixels that a line of labels needs
+const SMALLEST_LABEL = 13; // pixels per label
 const ROOM_FOR_NUMBERS = 32;
-const LAST_LABEL = 30; // pixels that a slanted label reaches beyond its column
-const BAR = 34; // length of the longest bar of a total
+const LAST_LABEL = 30; // pixels that a slanted label extends beyond its column
+const BAR = 34; // length of the longest bar for a total
 const SLANT = Math.PI / 3.6;
 const LONGEST_LABEL = 150;
 export const LABEL_FONT = 12;
 
-// One pixel a weight. Masked cells are clear: the hatching behind them is seen.
+// An image with one pixel per weight. Masked cells are transparent, so that the hatching behind them shows.
 export function imageOf(grid, colours, power) {
   const [high, wide] = [grid.rows.length, grid.columns.length];
   const canvas = document.createElement("canvas");
@@ -34,7 +34,7 @@ export function imageOf(grid, colours, power) {
   return canvas;
 }
 
-// Where everything lies for a canvas of that width. `zoom` 1 fits all of the grid; `totals` have bars beside and below.
+// The layout for a canvas of that width. `zoom` 1 fits the complete grid; `totals` get bars beside and below it.
 export function placesOf({ grid, labels, totals }, width, zoom, font) {
   const rows = Math.min(Math.max(0, ...labels.rows.map((text) => textWidth(text, font))), LONGEST_LABEL, width / 3);
   const columns = Math.min(Math.max(0, ...labels.columns.map((text) => textWidth(text, font))), LONGEST_LABEL);
@@ -117,7 +117,7 @@ function writeNumbers(context, { grid, places, colours, power, ink }) {
   });
 }
 
-// The row and the column of the cell that is looked at, and of the pinned one.
+// Marks the row and the column of the cell under the mouse and of the pinned cell.
 function cross(context, { places, lit, pinned, ink }) {
   const [wide, high] = places.whole;
   const size = places.cell;
@@ -137,7 +137,7 @@ function cross(context, { places, lit, pinned, ink }) {
   context.strokeRect(lit.column * size, lit.row * size, size, size);
 }
 
-// Every label where there is room for it, else every second, third …; the ones looked at always.
+// Writes every label if there is room, otherwise every second, third …; highlighted ones always.
 function writeLabels(context, what) {
   const { grid, labels, places, pan, lit, pinned, ink } = what;
   const chosen = [lit, pinned].filter(Boolean);

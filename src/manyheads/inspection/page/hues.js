@@ -1,5 +1,5 @@
-// One colour for each head. They were searched for so that any two differ, in lightness where not in hue, also to
-// eyes without one of the three cones; each stands out from its paper. From the ninth head on shapes are hollow, too.
+// One colour per head. They were searched for so that any two differ in hue or lightness, also to colour-blind eyes,
+// and each stands out from the paper. From the ninth head on, shapes are also hollow.
 
 const HUES = {
   light: ["#2794fb", "#ed6e12", "#028f75", "#41089c", "#6f1a11", "#643fd1", "#a63d02", "#774272",
@@ -10,7 +10,7 @@ const HUES = {
 const MEAN = { light: "#1f5f8b", dark: "#7cc4ec" };
 const SOLID = 8;
 
-// `head` null is the mean of all.
+// `head` null is the mean of all heads.
 export function hueOf(head, theme) {
   return head === null ? MEAN[theme] : HUES[theme][head % HUES[theme].length];
 }
@@ -19,7 +19,7 @@ export function isHollow(head) {
   return head !== null && head % HUES.light.length >= SOLID;
 }
 
-// The same, as attributes of a shape.
+// The colour of a head as attributes of an SVG shape.
 export function inkFor(head, theme) {
   const hue = hueOf(head, theme);
   return isHollow(head) ? { fill: hue, "fill-opacity": 0.15, stroke: hue } : { fill: hue };

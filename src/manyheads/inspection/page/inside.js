@@ -1,4 +1,4 @@
-// View 10, query and key: one head, one query, every number from q·k to the weights and what they mix.
+// View 10, query and key: for one query of one head, every number from q·k to the weights and the output.
 
 import { computed } from "./attention.js";
 import { headChoice, kindChoice, layerChoice } from "./controls.js";
@@ -12,20 +12,20 @@ import { strip } from "./strips.js";
 import { makeTip } from "./tip.js";
 import { firstOfKind, sidesOf } from "./weights.js";
 
-const FAR_OFF = 0.002; // 16-bit weights are off by 0.0005 at most: more means that the sums here are not the model's
+const FAR_OFF = 0.002; // 16-bit weights are off by at most 0.0005: a larger error means that this computation is wrong
 
 export function insideView(shared) {
   const controls = h("div", { class: "controls" });
   const queries = h("div", { class: "queries", role: "group", "aria-label": "Query" });
   const formula = h("div", { class: "formula" });
   const [head, rows] = [h("thead", {}), h("tbody", {})];
-  const label = "Keys. Arrow keys move to the next one, and to the next query.";
+  const label = "Keys. The up and down arrow keys select a key, left and right a query.";
   const table = h("div", { class: "wide", tabindex: 0, role: "application", "aria-label": label },
     h("table", {}, head, rows));
   const result = h("div", { class: "result" });
   const element = h("div", { class: "inside" }, controls, queries, formula, table, result);
   const tip = makeTip(element);
-  let shown = null; // what was computed, and which key is selected
+  let shown = null; // the result of `computed`, and the selected key
   let run = 0;
 
   // ── which query, which key ────────────────────────────────────────────────────────────────────────────────────────
@@ -35,11 +35,11 @@ export function insideView(shared) {
   const piecesOf = (side) => shared.header[sidesOf(shared.header, shared.state.kind)[side]].pieces;
   const within = (piece) => clamp(piece, first(), piecesOf("queries").length - 1);
   const queryPiece = () => within(shared.state[names().query] ?? first());
-  const headNumber = () => shared.state.head || 0; // a mean has neither query nor key
+  const headNumber = () => shared.state.head || 0; // the mean of heads has neither queries nor keys
   const chooseQuery = (piece) => shared.choose({ [names().query]: within(piece) });
   const chooseKey = (n) => shared.choose({ [names().key]: clamp(n, 0, shown.keys.length - 1) });
 
-  // The key that was chosen, else the heaviest.
+  // The chosen key, or the heaviest.
   function selectedOf(keys) {
     const chosen = shared.state[names().key];
     if (chosen !== null && chosen < keys.length) return chosen;
@@ -63,8 +63,8 @@ export function insideView(shared) {
 
   function tellMissing(missing) {
     const { kind, layer } = shared.state;
-    const what = `${missing.join(", ") || "the single weights"} of ${kind} layer ${layer}`;
-    replace(formula, h("p", { class: "warning" }, `Not in this page: ${what}. It would have been too large.`));
+    const what = `${missing.join(", ") || "individual weights"} of ${kind} layer ${layer}`;
+    replace(formula, h("p", { class: "warning" }, `Left out of this page to limit its size: ${what}.`));
   }
 
   function showQueries() {
@@ -74,7 +74,7 @@ export function insideView(shared) {
       h("button", {
         type: "button", class: "word", "aria-pressed": String(n === chosen), click: () => chooseQuery(n + first()),
       }, h("bdi", {}, spelt(piece.text, true))));
-    const does = shared.state.kind === "encoder" ? "looks" : "is being written";
+    const does = shared.state.kind === "encoder" ? "attends" : "is being written";
     replace(queries, h("span", { class: "name" }, `Query: the piece that ${does}`), buttons);
     rove(buttons, chosen);
     if (used) buttons[chosen].focus();
@@ -92,7 +92,7 @@ export function insideView(shared) {
     if (table.contains(active(table))) rows.children[selected + 1].scrollIntoView({ block: "nearest" });
     showSteps(stepsOf(shown, keys[selected], scale));
     replace(result,
-      h("span", { class: "name" }, "Σ w·v, what this head hands on"),
+      h("span", { class: "name" }, "Σ w·v, the output of this head"),
       strip(output, most.output, colours, tip, (n) => `(Σ w·v)[${n}] = ${signed(output[n])}`),
       agreement(off));
     tell();
@@ -117,10 +117,10 @@ export function insideView(shared) {
     const key = shown.keys[shown.selected];
     const { kind, layer } = shared.state;
     const found = key.masked ? "masked" : `score ${signed(key.score)}, weight ${exact(key.weight)}`;
-    shared.say(`‘${queryText()}’ at ‘${keyText()}’: ${found} (${kind} layer ${layer}, head ${headNumber()})`);
+    shared.say(`‘${queryText()}’ → ‘${keyText()}’: ${found} (${kind} layer ${layer}, head ${headNumber()})`);
   }
 
-  // ── keys of the keyboard, files ───────────────────────────────────────────────────────────────────────────────────
+  // ── keyboard, files ───────────────────────────────────────────────────────────────────────────────────────────────
 
   element.addEventListener("keydown", (event) => {
     const down = { ArrowUp: -1, ArrowDown: 1 }[event.key];
@@ -143,11 +143,11 @@ export function insideView(shared) {
 
 function agreement(off) {
   if (off > FAR_OFF) {
-    const text = `These sums differ from the model’s own weights by ${exact(off)}: do not trust them.`;
+    const text = `These numbers differ from the model’s own weights by ${exact(off)}: do not trust them.`;
     return h("p", { class: "warning" }, text);
   }
   const close = exact(Math.max(off, 0.0001));
-  return h("p", { class: "note" }, `Computed here from q, k and v; agrees with the model’s own weights to ${close}.`);
+  return h("p", { class: "note" }, `Recomputed from q, k and v; agrees with the model’s own weights to within ${close}.`);
 }
 
 function insideTable({ q, keys }, pieces) {

@@ -1,4 +1,4 @@
-// The picture of view 10 for a file: a row for each key, its numbers, and the strips as rectangles.
+// View 10 as a picture file: a row per key with its numbers, and the strips as rectangles.
 
 import { coloursFor, hex } from "./colour.js";
 import { s } from "./dom.js";

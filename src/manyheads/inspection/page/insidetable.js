@@ -1,11 +1,11 @@
-// The table of view 10: the query, then a row for each key with every number on the way from q·k to its weight.
+// The table of view 10: the query, then a row per key with every number from q·k to its weight.
 
 import { h } from "./dom.js";
 import { spelt } from "./letters.js";
 import { exact, signed } from "./numbers.js";
 import { greatest, strip } from "./strips.js";
 
-// What has full colour in each kind of strip: the same in all rows, so that they can be compared.
+// The value that has full colour in each kind of strip: the same in all rows, so that they can be compared.
 export function fullColour({ q, keys, output }) {
   return {
     q: greatest(q),
@@ -15,7 +15,7 @@ export function fullColour({ q, keys, output }) {
   };
 }
 
-// `dotted` says whether a score is a product of q and k at all.
+// `dotted`: scores are dot products of q and k.
 export function tableHead(dotted) {
   const names = ["Key", "k", "q × k", ...(dotted ? ["q·k"] : []), "score", "e^(score − max)", "weight", "", "|v|"];
   return h("tr", {}, names.map((name) => h("th", {}, name)));
@@ -28,7 +28,7 @@ export function queryRow({ q }, most, dotted, colours, tip) {
     h("td", {}, "q"), h("td", {}, picture), h("td", { colspan: dotted ? 7 : 6, class: "aside" }, hint));
 }
 
-// selected, choose: whether this is the key whose sums are spelt out, and what makes it so.
+// selected: the steps of this key are spelled out above the table; choose: selects it.
 export function keyRow({ q }, key, text, most, dotted, colours, tip, selected, choose) {
   const about = (n) => `q[${n}] × k[${n}] = ${signed(q[n])} × ${signed(key.key[n])} = ${signed(key.products[n])}`;
   const classes = [selected ? "selected" : "", key.masked ? "masked" : ""].join(" ");
@@ -56,21 +56,21 @@ function number(text) {
   return h("td", { class: "number" }, text);
 }
 
-// [[name, sum, why]]: the numbers of one key, step by step.
+// [[name, formula, explanation]]: the numbers of one key, step by step.
 export function stepsOf({ q, largest, sum }, key, scale) {
   const score = signed(key.score);
-  const scored = scale === null ? [["score", score, "learned: no product of q and k"]] : productOf(key, q.length, scale);
-  if (key.masked) return [...scored, ["mask", "left out", "it may not be seen from here"], ["weight", "0", "exactly"]];
+  const scored = scale === null ? [["score", score, "learned, not a product of q and k"]] : productOf(key, q.length, scale);
+  if (key.masked) return [...scored, ["mask", "masked", "not visible from here"], ["weight", "0", "exactly"]];
   return [
     ...scored,
-    ["exp", `e^(${score} − ${signed(largest)}) = ${exact(key.power)}`, "against the largest score of the row"],
-    ["weight", `${exact(key.power)} / ${exact(sum)} = ${exact(key.weight)}`, "its share of the sum of all"],
+    ["exp", `e^(${score} − ${signed(largest)}) = ${exact(key.power)}`, "relative to the largest score of the row"],
+    ["weight", `${exact(key.power)} / ${exact(sum)} = ${exact(key.weight)}`, "its share of the sum of the row"],
   ];
 }
 
 function productOf(key, width, scale) {
   return [
-    ["q·k", signed(key.dot), `the ${width} products, added up`],
+    ["q·k", signed(key.dot), `sum of the ${width} products`],
     ["score", `${signed(key.dot)} × ${signed(scale)} = ${signed(key.score)}`, scaleName(scale, width)],
   ];
 }

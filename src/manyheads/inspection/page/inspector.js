@@ -1,8 +1,8 @@
-// The inspector: render({ model, el }) draws it into an element and returns what takes it away again.
+// The inspector: render({ model, el }) draws it into an element and returns a function that removes it.
 //
-// The model is that of anywidget: get("header"), get("planes"), get("other"), on, off, send. One selection is shared by all views;
-// each view is {element, update, resize, repaint, table, picture}. A host that can answer questions (header.live, or no
-// header yet) also has a box to type in, which stays while answers come and go.
+// The model has the interface of anywidget: get("header"), get("planes"), get("other"), on, off, send. All views share
+// one selection; each view is {element, update, resize, repaint, table, picture}. A host that can answer questions
+// (header.live, or no header yet) also has a text box, which stays while answers come and go.
 
 import { asksFor, joined, ownAddress, pageAddress, questionIn } from "./address.js";
 import { alignView } from "./align.js";
@@ -39,7 +39,7 @@ const MAKERS = {
   compare: compareView, replay: replayView, heads: headsView, pieces: piecesView, tables: tablesView,
 };
 
-// One answer, drawn into `body`: {show, recall, remove}. What is looked at comes from the address and goes back there.
+// Draws one answer into `body`: {show, recall, remove}. The selection is read from the address and written back to it.
 function draw({ model, el, body, place, asking, other }) {
   const header = model.get("header");
   const { planes, close } = openPlanes(model);
@@ -71,7 +71,7 @@ function draw({ model, el, body, place, asking, other }) {
     if (panel.firstChild !== view.element) {
       const left = panel.contains(active(el));
       panel.replaceChildren(view.element);
-      if (left) tabs.querySelector("[aria-selected=true]").focus(); // keys work on where they have led
+      if (left) tabs.querySelector("[aria-selected=true]").focus(); // the focus moves to the tab of the new view
     }
     await view.update();
     el.dataset.state = "ready";
@@ -116,7 +116,7 @@ function draw({ model, el, body, place, asking, other }) {
   return { show, recall, remove };
 }
 
-// A model out of a page's own data.
+// A model made of the data in the page.
 export function fromFile(data) {
   return { get: (key) => data[key], on: () => {}, off: () => {}, send: () => {} };
 }
@@ -145,7 +145,7 @@ const inspector = {
       if (drawn && seen) drawn.show();
     }
 
-    // What had the focus has it again, though it was drawn anew; and the page keeps its height meanwhile.
+    // Redraws for a new answer, restoring the focus and keeping the height of the page meanwhile.
     async function renew() {
       const used = body.contains(active(el)) ? nameOf(active(el)) : null;
       body.style.setProperty("min-height", `${body.offsetHeight}px`);

@@ -1,5 +1,6 @@
-// View 17, iterations: how a model that writes all at once came to what it wrote. Places are columns, iterations rows: what
-// was masked is written again, the rest is kept. Of a model that reads a graph it is the graph (graph.js).
+// View 17, iterations: how a model that writes all tokens at once arrived at its output. Columns are places, rows are
+// iterations: masked places are written again, the rest are kept. For a model that reads a graph, this view shows the
+// graph (graph.js).
 
 import { css } from "./colour.js";
 import { button, choice } from "./controls.js";
@@ -14,11 +15,11 @@ import { makePlayer } from "./player.js";
 import { cutOf } from "./rows.js";
 import { makeTip } from "./tip.js";
 
-const NAMES_ROOM = 120; // pixels that the names of rows take, which stay where they are
-const SHOW_HEADS = "all other views then show what heads did in this iteration";
+const NAMES_ROOM = 120; // pixels of the sticky row headers
+const SHOW_HEADS = "All other views then show what heads did in this iteration";
 const HOW_TO_READ =
-  "Tinted by how sure the model was of a word when it wrote it. Outlined: masked before, and written in this iteration; in red, if it "
-  + "said something else. What was kept is quiet.";
+  "Colour shows how likely a word was when it was written. Outlined words were masked before and written in this iteration, "
+  + "in red if they changed. Pale words were kept.";
 
 export function iterationsView(shared) {
   return shared.header.graph ? graphView(shared) : fillingView(shared);
@@ -32,9 +33,9 @@ function fillingView(shared) {
   const heads = asking ? button("Show its heads", showHeads, SHOW_HEADS) : null;
   const refused = h("p", { class: "note warning" });
   const transport = h("div", { class: "controls" },
-    button("←", () => move(-1), "one iteration back"), play, button("→", () => move(1), "one iteration on"), count, heads);
-  const read = h("p", { class: "filling before", "aria-label": "What this iteration read" });
-  const line = h("p", { class: "filling", "aria-label": "The text after this iteration" });
+    button("←", () => move(-1), "Previous iteration"), play, button("→", () => move(1), "Next iteration"), count, heads);
+  const read = h("p", { class: "filling before", "aria-label": "Input of this iteration" });
+  const line = h("p", { class: "filling", "aria-label": "Text after this iteration" });
   const grid = h("div", { class: "filled", role: "grid", "aria-label": "Iterations and places" });
   const scroll = h("div", { class: "tree" }, grid);
   const told = h("dl", { class: "facts" });
@@ -83,12 +84,12 @@ function fillingView(shared) {
       return [n, `${one.taken ? "● " : ""}${one.length} places, ${scoreText(one.score)}`, title];
     });
     const choose = (n) => shared.choose({ attempt: header.tries[n].taken ? null : n, pass: null, place: null });
-    const what = h("span", { class: "aside" }, "their scores; ● was taken");
+    const what = h("span", { class: "aside" }, "with their scores; ● was taken");
     replaceControls(lengths, ...(options.length > 1 ? [choice("Lengths tried", options, header.tries.indexOf(attempt()), choose), what] : []));
     lengths.hidden = options.length < 2;
   }
 
-  // As texts: what this iteration read, masks and all, and what stands after it.
+  // The input of this iteration, with its masks, and the text after it.
   function showLine() {
     const one = attempt().iterations[now() - 1];
     read.dir = line.dir = direction(attempt().text);
@@ -149,10 +150,10 @@ function fillingView(shared) {
       fact("least sure now", leastSure(one.iterations[now() - 1])));
   }
 
-  // One place through all iterations.
+  // One place across all iterations.
   function showHistory() {
     const n = place() ?? restless(attempt());
-    replace(lead, `Place ${n + 1} through the iterations`, h("small", {}, "its word, and how sure the model was when it wrote it; ▢ was masked"));
+    replace(lead, `Place ${n + 1} across iterations`, h("small", {}, "Each word with its probability when it was written; ▢: was masked"));
     replace(history, attempt().iterations.map((one, pass) => {
       const sure = Math.exp(one.log_probability[n]);
       const bar = h("span", { class: "bar" });
@@ -169,7 +170,7 @@ function fillingView(shared) {
     else shared.say(`iteration ${now()} of ${last()}: ${nowMasked(one)}; least sure: ${leastSure(one)}`);
   }
 
-  // The last is asked for as such: without some heads, another length may be taken, and be done earlier.
+  // The last iteration is requested as 0: with heads off, another length may be taken that needs fewer iterations.
   function showHeads() {
     if (canShow()) asking.ask({ iteration: now() === last() ? 0 : now() }, "iterations");
   }

@@ -1,4 +1,4 @@
-// The picture of view 17 for a file: iterations downwards, places to the right; what does not fit stands below.
+// View 17 as a picture file: iterations downwards, places to the right; places that do not fit continue below.
 
 import { coloursFor, hex } from "./colour.js";
 import { s } from "./dom.js";
@@ -17,8 +17,8 @@ export function iterationsPicture(shared) {
   const parts = partsOf(widths);
   const rows = attempt.iterations.length;
   const across = Math.max(...parts.map((places) => places.reduce((sum, n) => sum + widths[n], 0)));
-  const framed = `framed: ${MASK_SIGN} before, written in this iteration; red: it said something else`;
-  const caption = `${visible(shared.header.model.name || "model")}: ${attempt.length} places, score ${scoreText(attempt.score)}; darker: surer; ${framed}`;
+  const framed = `framed: ${MASK_SIGN} before, written in this iteration; red: changed`;
+  const caption = `${visible(shared.header.model.name || "model")}: ${attempt.length} places, score ${scoreText(attempt.score)}; darker: likelier; ${framed}`;
   const wide = Math.max(PASS_LEFT + across + 24, textWidth(caption, "11px sans-serif") * 1.1 + 32);
   const picture = sheet(Math.ceil(wide), parts.length * (rows * PASS_HIGH + 16) + 56, caption);
   const [colours, mirrored] = [coloursFor("light"), direction(attempt.text) === "rtl"];
@@ -35,7 +35,7 @@ export function iterationsPicture(shared) {
   return picture;
 }
 
-// Places that stand side by side.
+// Groups of places that fit side by side.
 function partsOf(widths) {
   const parts = [[]];
   let used = 0;

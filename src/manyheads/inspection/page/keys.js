@@ -1,22 +1,22 @@
-// Keys that work anywhere in an inspector. Arrow keys belong to the views.
+// Keyboard shortcuts that work anywhere in an inspector. Arrow keys belong to the views.
 
 import { h } from "./dom.js";
 import { viewsOf } from "./models.js";
 import { changed } from "./selection.js";
 
 const HELP = [
-  ["1 2 3 …", "views"],
-  ["arrows", "next word, weight, query, key or node"],
-  ["[ ]", "layer"],
-  ["{ }", "head"],
-  ["w", "words or pieces"],
-  ["b", "hide begin and end"],
-  ["+ − 0", "zoom of the matrix"],
-  ["l", "lines of a head of the map"],
-  ["space", "play, turn a switch"],
-  ["Enter", "keep the word that is lit"],
-  ["Esc", "let go"],
-  ["?", "these keys"],
+  ["1 2 3 …", "Choose a view"],
+  ["arrows", "Next word, weight, query, key or node"],
+  ["[ ]", "Previous or next layer"],
+  ["{ }", "Previous or next head"],
+  ["w", "Words or pieces"],
+  ["b", "Hide begin and end"],
+  ["+ − 0", "Zoom the matrix"],
+  ["l", "Open a head of the map in the lines"],
+  ["space", "Play; switch a head"],
+  ["Enter", "Pin the highlighted word"],
+  ["Esc", "Unpin"],
+  ["?", "Show or hide these keys"],
 ];
 
 export function keyHelp() {
@@ -24,13 +24,13 @@ export function keyHelp() {
   return h("dl", { class: "keys", hidden: true }, items);
 }
 
-// A key without Ctrl, Alt or Meta goes no further than the inspector: in a notebook a plain letter cuts a cell, and an
-// arrow leaves it.
+// Keys without Ctrl, Alt or Meta do not propagate beyond the inspector: in a notebook, a plain letter can cut a cell
+// and an arrow leaves it.
 export function keepPlain(event) {
   if (!event.ctrlKey && !event.altKey && !event.metaKey) event.stopPropagation();
 }
 
-// The change that a key asks for; null where it asks for none.
+// The change of the selection that a key requests, or null.
 export function asked(event, { state, header }) {
   if (event.ctrlKey || event.metaKey || event.altKey) return null;
   const towards = { "[": ["layer", -1], "]": ["layer", 1], "{": ["head", -1], "}": ["head", 1] }[event.key];
@@ -42,7 +42,7 @@ export function asked(event, { state, header }) {
   return view ? { view } : null;
 }
 
-// Layers and heads go round. The mean of the heads comes before the first, where a view can show it.
+// Layers and heads wrap around. The mean of heads comes before the first head, in views that can show it.
 function stepped(what, by, state, header) {
   const linked = state.view === "align" || (state.view === "tables" && state.form === "alignment");
   const links = linked ? { links: "head" } : {};

@@ -1,9 +1,9 @@
-// The legend of the colours: the axis is the weight itself, evenly; the colours show what the scale makes of it.
+// The colour legend: the axis is linear in the weight; the colours show the effect of the colour scale.
 
 import { css, scaleOf } from "./colour.js";
 import { clamp, signed } from "./numbers.js";
 
-const RIM = 8; // pixels beside it, for names of the ends
+const RIM = 8; // pixels on both sides, for the labels at the ends
 const TICKS = [0, 0.1, 0.25, 0.5, 0.75, 1];
 
 export function drawLegend(canvas, colours, power, ink) {
@@ -12,7 +12,7 @@ export function drawLegend(canvas, colours, power, ink) {
   drawScale(canvas, (share) => colours.weight(scale(share)), names, ink);
 }
 
-// The same for a difference: from −most to +most.
+// The legend of signed values, from −most to +most.
 export function drawSignedLegend(canvas, colours, most, ink) {
   const names = [[0, signed(-most, 2)], [0.5, "0"], [1, `+${signed(most, 2)}`]];
   drawScale(canvas, (share) => colours.signed(2 * share - 1), names, ink);

@@ -1,5 +1,5 @@
-// View 7, layer lens: what the model would write if it stopped after each layer of the decoder, step by step. Colours
-// tell how likely the piece that was written in the end is already.
+// View 7, layer lens: what the model would write at each step if it stopped after each layer. Colours show how likely
+// the piece that was finally written already is.
 
 import { showBars } from "./bars.js";
 import { css } from "./colour.js";
@@ -12,11 +12,11 @@ import { firstRow, nameOfRow } from "./rows.js";
 import { makeTip } from "./tip.js";
 
 const APPLIED = {
-  true: "After each layer the model’s last norm and its table of words were applied, as they are after the last one.",
-  false: "After each layer the model’s table of words was applied; in this model every layer ends on its own norm.",
+  true: "The model’s last norm and output table are applied after each layer, as the model does after the last one.",
+  false: "The model’s output table is applied after each layer; in this model, every layer ends with its own norm.",
 };
-const NOT_TRAINED_FOR = "Layers in the middle were never trained to be read like this; the top row is the model’s own choice.";
-const LABEL = 84; // pixels that the names of layers take, which stay where they are
+const NOT_TRAINED_FOR = "Lower layers were never trained to be read like this; the top row is the model’s own choice.";
+const LABEL = 84; // pixels of the sticky layer names
 
 export function lensView(shared) {
   const { lens, target } = shared.header;
@@ -27,8 +27,8 @@ export function lensView(shared) {
   const fate = h("p", { class: "lead" });
   const byLayer = h("ol", { class: "bars by-layer" });
   const element = h("div", { class: "lens" },
-    h("p", { class: "aside" }, "what each layer would write; coloured by the probability of what was written in the ",
-      "end, beside it its rank"),
+    h("p", { class: "aside" }, "What each layer would write. Colour and number show the probability and the rank, in that layer, of the ",
+      "piece that was finally written."),
     scroll,
     h("div", { class: "two" }, h("section", {}, lead, bars), h("section", {}, fate, byLayer)),
     h("p", { class: "note" }, `${APPLIED[lens.norm]} ${NOT_TRAINED_FOR}`));
@@ -72,7 +72,7 @@ export function lensView(shared) {
       click: () => shared.choose({ layer: place.layer, target: place.step + first }),
       pointerleave: tip.hide,
       pointermove: (event) => tip.show(event, h("b", {}, exact(share(best))),
-        h("bdi", {}, `says ‘${visible(best.text)}’`), h("small", {}, fateOf(place))),
+        h("bdi", {}, `predicts ‘${visible(best.text)}’`), h("small", {}, fateOf(place))),
     }, h("bdi", { class: "label" }, spelt(best.text, true)), h("span", { class: "rank" }, `${one.rank + 1}`));
     made.style.setProperty("--tint", css(shared.colours.weight(share(one))));
     made.style.setProperty("--on", shared.colours.onWeight(share(one)));
@@ -86,8 +86,8 @@ export function lensView(shared) {
 
   function sentence(place) {
     const [best] = at(place).candidates;
-    const says = `layer ${place.layer}, ${nameOfRow(shared.header, place.step)}: says ‘${visible(best.text)}’ ${exact(share(best))}`;
-    return `${says}; written in the end ${fateOf(place)}`;
+    const says = `layer ${place.layer}, ${nameOfRow(shared.header, place.step)}: predicts ‘${visible(best.text)}’ ${exact(share(best))}`;
+    return `${says}; finally written ${fateOf(place)}`;
   }
 
   function tell(place) {
@@ -96,7 +96,7 @@ export function lensView(shared) {
       h("small", {}, place.layer === layers - 1 ? "the model’s own choice" : "what it would write if it stopped here"));
     showBars(bars, one.candidates, one.candidates.map((candidate, n) => [n, share(candidate)]), true, null);
     replace(fate, h("bdi", {}, `‘${visible(written(place.step).text)}’`), " by layer",
-      h("small", {}, "its probability and its rank after each"));
+      h("small", {}, "its probability and rank after each layer"));
     replace(byLayer, [...Array(layers).keys()].reverse().map((layer) => {
       const other = at({ layer, step: place.step });
       const bar = h("span", { class: "bar" });

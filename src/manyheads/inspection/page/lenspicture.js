@@ -1,4 +1,4 @@
-// The picture of view 7 for a file: layers from the last down, steps from left to right.
+// View 7 as a picture file: layers from the last at the top, steps from left to right.
 
 import { coloursFor, hex } from "./colour.js";
 import { s } from "./dom.js";
@@ -12,8 +12,8 @@ const [LENS_WIDE, LENS_HIGH, LENS_LEFT] = [76, 30, 70];
 export function lensPicture(header) {
   const { model, lens, target } = header;
   const [layers, steps] = [lens.layers.length, lens.layers[0].length];
-  const norm = lens.norm ? "last norm and table" : "table";
-  const what = `what each layer would write (${norm} applied); colour: probability of what was written; its rank`;
+  const norm = lens.norm ? "last norm and output table" : "output table";
+  const what = `what each layer would write (${norm} applied); colour and number: probability and rank of the piece written`;
   const caption = `${visible(model.name || "model")}: ${what}`;
   const picture = sheet(Math.max(760, LENS_LEFT + LENS_WIDE * steps + 24), LENS_HIGH * (layers + 1) + 70, caption);
   const colours = coloursFor("light");
@@ -31,7 +31,7 @@ function lensCell(one, x, y, colours) {
   const share = Math.exp(one.log_probability);
   const [first] = one.candidates;
   const fill = colours.onWeight(share);
-  const says = `says ${visible(first.text)} ${exact(Math.exp(first.log_probability))}`;
+  const says = `predicts ${visible(first.text)} ${exact(Math.exp(first.log_probability))}`;
   const title = `${says}; written: rank ${one.rank + 1}, ${exact(share)}`;
   return s("g", { transform: `translate(${x},${y})` },
     s("rect", { width: LENS_WIDE - 2, height: LENS_HIGH - 2, fill: hex(colours.weight(share)), stroke: INK.line },

@@ -1,10 +1,10 @@
-// Text of pieces and words, with what leaves no ink made visible: ‹U+202E›. Without it a hostile line could turn
-// itself around, and a blank word could not be pointed at.
+// Text of pieces and words, with invisible characters made visible: ‹U+202E›. Otherwise hostile text could reverse
+// itself, and a blank word could not be seen or clicked.
 
 import { h } from "./dom.js";
 
-const JOINERS = "\u200c\u200d"; // without them Persian, Hindi and many a sign would be spelt wrong
-const UNSEEN = /([\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\ufffe\uffff])/u; // the last two may not stand in an SVG at all
+const JOINERS = "\u200c\u200d"; // needed to spell Persian, Hindi and some emoji correctly
+const UNSEEN = /([\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\ufffe\uffff])/u; // the last two are not allowed in an SVG
 const BYTE = /(‹[0-9a-f]{2}›)/;
 const RIGHT_TO_LEFT = /^[^\p{L}]*[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u;
 export const BLANK = "␣";
@@ -13,7 +13,7 @@ function codePoint(letter) {
   return `‹U+${letter.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}›`;
 }
 
-// The text in stretches, [text, is it a mark of ours?].
+// The text in stretches: [text, whether it is an escape such as ‹U+202E›].
 function stretches(text) {
   return text.split(UNSEEN).flatMap((part, n) => {
     if (n % 2 && !JOINERS.includes(part)) return [[codePoint(part), true]];
@@ -21,18 +21,18 @@ function stretches(text) {
   });
 }
 
-// Without the blanks at its rim, and only those: a tab or a line separator has a mark of its own.
+// Strips leading and trailing blanks, and only blanks: tabs and line separators get escapes of their own.
 function bare(text) {
   return text.replace(/^ +| +$/g, "");
 }
 
-// As plain text, for labels on a canvas and for files.
+// The text as a plain string, for labels on a canvas and for files.
 export function visible(text) {
   const inner = bare(text);
   return inner ? stretches(inner).map(([part]) => part).join("") : BLANK.repeat(Math.max(1, text.length));
 }
 
-// As nodes: marks stand apart from letters. `blanks` shows the blank that a piece begins with.
+// The text as nodes, with escapes set apart. `blanks` shows the blank that a piece starts with.
 export function spelt(text, blanks = false) {
   const inner = bare(text);
   const front = blanks || !inner ? Math.max(text.length - text.replace(/^ +/, "").length, inner ? 0 : 1) : 0;

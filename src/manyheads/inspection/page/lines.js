@@ -1,5 +1,5 @@
-// View 2, lines: the source as one column, the translation as another, and what looks at what as lines: of one
-// attention, or of all three at once, where those within a text are arcs beside its column.
+// View 2, lines: source and translation as two columns of words, with attention weights as lines between them. It shows
+// one attention, or all three at once with self-attention as arcs beside the columns.
 
 import { LEFT_OUT_HEADS } from "./align.js";
 import { showBars } from "./bars.js";
@@ -18,16 +18,16 @@ import { headName } from "./weights.js";
 
 const MOST_LISTED = 6;
 const APART = 6; // pixels between a word and its lines
-const NUMBER = 54; // pixels that a number beside a word takes, where arcs have enough room left
+const NUMBER = 54; // pixels for a number beside a word, if that leaves enough room for arcs
 const ACROSS_THE_PICTURE = ["encoder", "cross", "decoder"];
-const READ_AS = "A line is thin at the word that looks and wide at what it looks at. ";
-const STEP = "A word of the translation looks while it is being written.";
-const NEXT = "A word looks while it is being written: at what stands before it.";
+const READ_AS = "A line is thin at the word that attends and wide at the word it attends to. ";
+const STEP = "A word of the translation attends while it is being written.";
+const NEXT = "A word attends, while it is being written, to the words before it.";
 
 export function linesView(shared) {
   const controls = h("div", { class: "controls" });
   const slider = h("input", {
-    type: "range", min: 0, max: MOSTS.length - 1, step: 1, "aria-label": "Lines at most",
+    type: "range", min: 0, max: MOSTS.length - 1, step: 1, "aria-label": "Maximum number of lines",
     input: () => shared.choose({ most: MOSTS[slider.value] }),
   });
   const counted = h("span", { class: "counted" });
@@ -44,7 +44,7 @@ export function linesView(shared) {
     weave, note);
   let scene = null;
   let shown = null; // {lines, count, share}
-  let pointed = null; // the word under the mouse or with the focus: {column, n}
+  let pointed = null; // the word under the mouse or with focus: {column, n}
   let run = 0;
 
   const textOf = ({ column, n }) => visible(scene.columns[column].units[n].text);
@@ -69,7 +69,7 @@ export function linesView(shared) {
     weave.dataset.length = lengthOf(scene);
     captionsOf(shared.state).forEach((text, n) => (captions[n].textContent = text));
     [0, 1].forEach(showColumn);
-    if (pointed && !scene.columns[pointed.column].units[pointed.n]) pointed = null; // pieces are more than words
+    if (pointed && !scene.columns[pointed.column].units[pointed.n]) pointed = null; // there are fewer words than pieces
     shine();
   }
 
@@ -113,14 +113,14 @@ export function linesView(shared) {
     replace(threads, paths);
   }
 
-  // ── what is lit ───────────────────────────────────────────────────────────────────────────────────────────────────
+  // ── highlighting ──────────────────────────────────────────────────────────────────────────────────────────────────
 
   function point(word) {
     pointed = word;
     if (scene && !pinnedWord(scene, shared.state)) shine();
   }
 
-  // A second click on what is pinned lets go of it.
+  // A second click on the pinned word unpins it.
   function pin(word) {
     const now = pinnedWord(scene, shared.state);
     const same = now && now.column === word.column && now.n === word.n;
@@ -150,21 +150,21 @@ export function linesView(shared) {
   function tellCount(word) {
     const { lines, count, share } = shown;
     const whose = word ? `‘${textOf(word)}’: ` : "";
-    const none = headsOn(shared).length ? "" : "no head is on; ";
+    const none = headsOn(shared).length ? "" : "no head selected; ";
     counted.textContent = `${whose}${none}${countOf(lines.length, count, share)}`;
   }
 
-  // One list for each thing that a word does, or, where none is lit, for each attention.
+  // A list for each direction and kind of attention of the highlighted word; without one, a list per kind.
   function tellRoles(word) {
     const there = word ? doings(shown.lines, word) : kindsOf(shown.lines);
     replace(roles, there.map((group) => roleOf(group, word)));
     if (!word) return;
     const spoken = there.filter(({ lines }) => lines.length).map(({ does, kind, lines }) => {
       const { set, weight } = lines[0];
-      const other = does === "looks at" ? lines[0].to : lines[0].from;
+      const other = does === "attends to" ? lines[0].to : lines[0].from;
       return `${does} ‘${textOf(other)}’ ${exact(weight)} (${kind} ${headName(set.layer, set.head)})`;
     });
-    shared.say(`‘${textOf(word)}’ ${spoken.join("; ") || "has no line"}`);
+    shared.say(`‘${textOf(word)}’ ${spoken.join("; ") || "has no lines"}`);
   }
 
   function roleOf({ kind, does, lines }, word) {
@@ -172,13 +172,13 @@ export function linesView(shared) {
     const first = lines.slice(0, MOST_LISTED);
     const several = headsOn(shared).length > 1;
     const texts = first.map(({ from, to, set }) => {
-      const pair = does ? textOf(does === "looks at" ? to : from) : `${textOf(from)} → ${textOf(to)}`;
+      const pair = does ? textOf(does === "attends to" ? to : from) : `${textOf(from)} → ${textOf(to)}`;
       return { text: several ? `${pair} · ${set.head === null ? "mean" : set.head}` : pair };
     });
     const more = lines.length - first.length;
     showBars(list, texts, first.map((one, n) => [n, one.weight]), false, more > 0 ? `${more} more lines` : null);
     first.forEach((one, n) => list.children[n].style.setProperty("--heat", hueOf(one.set.head, shared.colours.theme)));
-    const title = does ? [h("bdi", {}, `‘${textOf(word)}’`), ` ${does}`] : [`Heaviest, ${kind}`];
+    const title = does ? [h("bdi", {}, `‘${textOf(word)}’`), ` ${does}`] : [`Heaviest weights: ${kind}`];
     const where = does ? `${kind}, layer ${layerOf(shared.state, kind)}` : roleOfKind(shared.header, kind);
     return h("section", {}, h("p", { class: "lead" }, title, h("small", {}, where)), list);
   }
@@ -210,7 +210,7 @@ function lengthOf(scene) {
   return longest > 24 ? "long" : longest > 12 ? "medium" : "short";
 }
 
-// The pinned word: one that looks before one that is looked at.
+// The pinned word; a query takes precedence over a key.
 function pinnedWord(scene, state) {
   for (const column of [1, 0]) {
     const { name, units } = scene.columns[column];
@@ -220,7 +220,7 @@ function pinnedWord(scene, state) {
   return null;
 }
 
-// The number that stands beside each other word: how much the lit one looks at it; else, how much it looks at that.
+// The number beside each other word: how much the highlighted word attends to it, or else how much it attends to that.
 function numbersBeside(lines, word) {
   const found = new Map();
   const put = (there, one) => {
@@ -241,7 +241,7 @@ function kindsOf(lines) {
 function doings(lines, word) {
   const looks = (one) => one.from.column === word.column && one.from.n === word.n;
   return kindsOf(lines).flatMap(({ kind, lines: own }) => {
-    const both = [["looks at", own.filter(looks)], ["is looked at by", own.filter((one) => !looks(one))]];
+    const both = [["attends to", own.filter(looks)], ["is attended to by", own.filter((one) => !looks(one))]];
     return both.map(([does, some]) => ({ kind, does, lines: some })).filter((group) => group.lines.length);
   });
 }
@@ -260,7 +260,7 @@ function beside(scene, { column, n }, key) {
 function captionsOf(state) {
   const named = (kind) => `${kind}, layer ${layerOf(state, kind)}`;
   if (state.three) return [named("encoder"), named("cross"), named("decoder")];
-  return ["is looked at", named(state.kind), "looks"];
+  return ["keys", named(state.kind), "queries"];
 }
 
 function choosersOf(shared) {
@@ -271,9 +271,9 @@ function choosersOf(shared) {
   };
   if (isLone(header)) return [layerChoice(shared), headToggles(shared)];
   const single = kindsIn(header).map((kind) => [kind, kind, roleOfKind(header, kind)]);
-  const kinds = [["three", "all three", "within both texts and between them"], ...single];
+  const kinds = [["three", "all three", "Within each text and between them"], ...single];
   const numbers = [...Array(header.model.layers.encoder).keys()].map((n) => [n, String(n)]);
-  const below = choice("Encoder’s layer", numbers, state.below, (layer) => choose({ below: layer }));
+  const below = choice("Encoder layer", numbers, state.below, (layer) => choose({ below: layer }));
   return [
     choice("Attention", kinds, state.three ? "three" : state.kind, attend),
     state.three ? below : null,

@@ -1,4 +1,4 @@
-// The picture of view 2 for a file: the same columns, the same lines.
+// View 2 as a picture file: the same columns and lines.
 
 import { s } from "./dom.js";
 import { inkFor } from "./hues.js";
@@ -10,7 +10,7 @@ import { INK, sheet } from "./saving.js";
 
 const TEXT_SIZE = 15;
 const LINE_HEIGHT = 26;
-const BESIDE = 150; // for arcs
+const BESIDE = 150; // pixels for arcs
 const BETWEEN = 260;
 const TOP = 56;
 
@@ -25,7 +25,7 @@ export function linesPicture({ header, state }, scene, lines, captions, counted)
   const picture = sheet(Math.ceil(width), TOP + tall + 74, caption);
   const start = (column) => TOP + (tall - LINE_HEIGHT * scene.columns[column].units.length) / 2;
   const height = ({ column, n }) => start(column) + LINE_HEIGHT * (n + 0.5);
-  const edges = [[outside, left], [right + widths[1], right]]; // of each column: its outer side, its inner
+  const edges = [[outside, left], [right + widths[1], right]]; // of each column: outer edge, inner edge
   const place = (word, outer) => [edges[word.column][outer ? 0 : 1], height(word)];
   for (const one of [...lines].reverse()) {
     const arc = one.from.column === one.to.column;
@@ -50,7 +50,7 @@ function widthOf(unit) {
 }
 
 export function hiddenNote(state) {
-  return state.hide ? "; begin and end hidden, rows made to add up to 1" : "";
+  return state.hide ? "; begin and end hidden, rows rescaled to add up to 1" : "";
 }
 
 function titleFor(scene, { from, to, set, weight }) {

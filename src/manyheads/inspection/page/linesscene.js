@@ -1,21 +1,21 @@
-// What view 2 draws: two columns of words, and the weights between them or within one.
+// The content of view 2: two columns of words, and the weights between them or within one.
 //
-// A scene is {columns: [left, right], sets}. A column is {name, side, units}: `name` is what the selection calls a word
-// of it. A set is the weights of one head of one attention: {kind, layer, head, grid, query, key, rows, keys}: the
-// columns that its queries and keys stand in, and the unit of that column which each row and each column of it is.
+// A scene is {columns: [left, right], sets}. A column is {name, side, units}; `name` is the selection's name for a word
+// in it. A set holds the weights of one head: {kind, layer, head, grid, query, key, rows, keys}. `query` and `key` are
+// the columns of its queries and keys; `rows` and `keys` map rows and columns of the grid to units of these columns.
 
 import { percent } from "./numbers.js";
 import { severalHeads } from "./selection.js";
 import { gridOf, KINDS, maskOf, sidesOf, unitWith } from "./weights.js";
 import { unitsOf } from "./words.js";
 
-// The heads that are on, null for the mean.
+// The heads that are on; null stands for the mean.
 export function headsOn({ state, header }) {
   if (state.heads === null) return [state.head];
   return state.heads ? state.heads.split(".").map((name) => (name === "mean" ? null : Number(name))) : [];
 }
 
-// The change that switches one on or off. The last one that is left is the one that all views share.
+// The change of the selection that switches a head on or off. A single remaining head becomes that of all views.
 export function toggled(shared, head, on) {
   const next = headsOn(shared).filter((one) => one !== head).concat(on ? [head] : []);
   if (next.length === 1) return { head: next[0], heads: null };
@@ -27,7 +27,7 @@ export function layerOf(state, kind) {
   return state.three && kind === "encoder" ? state.below : state.layer;
 }
 
-// null where the weights of a layer were left out.
+// null if the weights of a layer were left out.
 export async function sceneOf(shared) {
   const kinds = shared.state.three ? KINDS : [shared.state.kind];
   const places = (kind) => headsOn(shared).map((head) => ({ kind, head, layer: layerOf(shared.state, kind) }));
@@ -45,7 +45,7 @@ function bothSides({ header, state }) {
   return ["source", "target"].map((side) => ({ name: side, side, units: units(side) }));
 }
 
-// The same words stand where they stand, whichever heads are on, and even if none is.
+// The columns are the same whichever heads are on, and even if none is.
 async function keysAndQueries(shared) {
   const { kind, layer } = shared.state;
   const grid = await gridOf(shared, kind, layer, null);
@@ -64,10 +64,11 @@ function inColumns(set, columns, three) {
   return { ...set, query, key, rows: among(query, set.grid.rows), keys: among(key, set.grid.columns) };
 }
 
-// ── the weights that are lines ──────────────────────────────────────────────────────────────────────────────────────
+// ── the weights drawn as lines ──────────────────────────────────────────────────────────────────────────────────────
 
-// {lines, count, share}: the heaviest, of how many, and what they hold of the whole. `word` is {column, n}: then only
-// its own. A line is {set, row, column, from, to, weight}; `from` looks at `to`, both {column, n}.
+// {lines, count, share}: the heaviest weights, the number of all weights, and the share of the total that the lines
+// hold. With `word`, {column, n}, only its own lines. A line is {set, row, column, from, to, weight}: `from` attends to
+// `to`, both {column, n}.
 export function linesOf(scene, most, word = null) {
   const found = scene.sets.flatMap((set) => (word ? ofWord(set, word) : heaviestOf(set, most)));
   const lines = found.filter((one) => one.weight > 0).sort((a, b) => b.weight - a.weight).slice(0, most);
@@ -75,7 +76,7 @@ export function linesOf(scene, most, word = null) {
   return { lines, count, share: total ? added64(lines) / total : 0 };
 }
 
-// Not all is never 100 %.
+// A part is never given as 100 %.
 export function countOf(shown, count, share) {
   const part = shown < count && share >= 0.995 ? "over 99 %" : percent(share);
   return `${shown} of ${count} weights, ${part} of all weight`;
@@ -91,7 +92,7 @@ function lineAt(set, row, column) {
   return { set, row, column, from, to, weight };
 }
 
-// Of one set no more than `most` can be among the heaviest of all: the others never become objects.
+// At most `most` weights of a set can be among the heaviest overall; for the others no objects are created.
 function heaviestOf(set, most) {
   const values = set.grid.values;
   const least = values.length > most ? values.slice().sort()[values.length - most] : 0;
@@ -103,7 +104,7 @@ function heaviestOf(set, most) {
   return found;
 }
 
-// What it looks at, and what looks at it. What may not be seen is no weight.
+// The weights from a word and to it, without masked ones.
 function ofWord(set, { column, n }) {
   const masked = maskOf(set.grid);
   const [row, key] = [set.query === column ? set.rows.indexOf(n) : -1, set.key === column ? set.keys.indexOf(n) : -1];

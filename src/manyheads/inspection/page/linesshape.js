@@ -1,16 +1,16 @@
-// The shape of a line: thin at the word that looks, wide at what it looks at. So it has a direction without an arrow.
+// The shape of a line: thin at the query, wide at the key, which shows its direction without an arrow.
 
-const THIN = 0.5; // half of it, at the word that looks
-const LOOP = 5; // a word that looks at itself
+const THIN = 0.5; // half the width at the query
+const LOOP = 5; // pixels above and below a word that attends to itself
 const SHORTEST = 14;
-const BULGE = 0.75; // of its control points is how far a curve swings out
+const BULGE = 0.75; // how far a Bézier curve bulges, relative to its control points
 
 function halfWidth(weight) {
   return 0.6 + 3.6 * weight;
 }
 
-// From [x, y] to [u, v]. An arc leaves a column and comes back to it: `room` is how far it may swing out, to the left
-// where it is negative, and `tall` how far apart the ends of the longest could be.
+// A line from [x, y] to [u, v]. An arc leaves a column and returns to it: `room` is how far it may bulge, to the left
+// if negative, and `tall` the largest possible distance between the ends of an arc.
 export function shapeOf([x, y], [u, v], weight, room = 0, tall = 1) {
   const loop = room && y === v ? LOOP : 0;
   return ribbon([x, y - loop], [u, v + loop], halfWidth(weight), room ? x + swing(y - v, room, tall) : (x + u) / 2);

@@ -1,4 +1,4 @@
-// View 4, model map: every head as a thumbnail, with the number that tells what kind of head it is.
+// View 4, model map: every head as a thumbnail, with a measure of what kind of head it is.
 
 import { css } from "./colour.js";
 import { choice } from "./controls.js";
@@ -12,12 +12,12 @@ import { thumbnail, thumbnailGrids } from "./thumbnails.js";
 import { makeTip } from "./tip.js";
 import { headName } from "./weights.js";
 
-const TINT = 0.55; // of full colour, behind the largest number: it must still be read
-const ORDER_NAMES = [["layers", "layer by layer"], ["most", "most first"], ["least", "least first"]];
-const OF_PIECES = "The numbers are of pieces, begin and end included, whatever is shown.";
-const SHADES = "Shades grow with the square root of a weight.";
-const BLOCKS = "Where there are more weights than pixels, each pixel is the largest of its block.";
-const HOW = "A click opens a head in the matrix, with shift in lines.";
+const TINT = 0.55; // of full colour, behind the largest number, so that it stays readable
+const ORDER_NAMES = [["layers", "layer by layer"], ["most", "highest first"], ["least", "lowest first"]];
+const OF_PIECES = "The numbers always refer to pieces and include begin and end.";
+const SHADES = "Shades grow with the square root of the weight.";
+const BLOCKS = "Where there are more weights than pixels, each pixel shows the largest of its block.";
+const HOW = "Click a head to open it in the matrix, Shift-click to open it in the lines.";
 
 export function mapView(shared) {
   const controls = h("div", { class: "controls" });
@@ -33,7 +33,7 @@ export function mapView(shared) {
 
   // ── drawing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  // Thumbnails are drawn anew only where they would differ; numbers and marks always.
+  // Thumbnails are redrawn only if they would differ, numbers and marks always.
   async function update() {
     const mine = (run += 1);
     const { words, hide, measure, order } = shared.state;
@@ -90,7 +90,7 @@ export function mapView(shared) {
     }
   }
 
-  // Three blocks, layers downwards and heads to the right; or one block with all of them in a row.
+  // Three blocks with layers downwards and heads to the right, or one block with all heads in order of the measure.
   function lay() {
     const { measure, order } = shared.state;
     const used = element.contains(active(element)) ? active(element) : null;
@@ -139,14 +139,14 @@ export function mapView(shared) {
     const missing = heads.length - known.length;
     return [HOW, SHADES, known.some((grid) => grid.pooled) ? BLOCKS : "", OF_PIECES,
       heads.some((one) => one.off) ? "Crossed out: switched off." : "",
-      missing ? `Left out of this page: the weights of ${missing} heads.` : ""].filter(Boolean).join(" ");
+      missing ? `Left out of this page to limit its size: the weights of ${missing} heads.` : ""].filter(Boolean).join(" ");
   }
 
   function layersOf(kind) {
     return [...Array(shared.header.model.layers[kind]).keys()];
   }
 
-  // ── what is looked at ─────────────────────────────────────────────────────────────────────────────────────────────
+  // ── hovering and opening ──────────────────────────────────────────────────────────────────────────────────────────
 
   function sentenceOn(one) {
     const numbers = Object.entries(one.values).map(([name, value]) => `${name} ${exact(value)}`);

@@ -1,4 +1,4 @@
-// The picture of view 4 for a file: every head as a small image, its number below.
+// View 4 as a picture file: every head as a small image with its number below.
 
 import { coloursFor } from "./colour.js";
 import { s } from "./dom.js";
@@ -20,7 +20,7 @@ export function mapPicture({ header, state }, heads, grids) {
   const shown = inOrder(heads, state.measure, state.order);
   const spots = shown.map((one, n) => places.spot(one, n));
   const name = visible(header.model.name || "model");
-  const caption = `${name}: every head; ${state.measure}; shades: square root${hiddenNote(state)}`;
+  const caption = `${name}: all heads; ${state.measure}; shades: square root${hiddenNote(state)}`;
   const wide = Math.max(...spots.map(([x]) => x)) + THUMB_PACE[0] + 16;
   const high = Math.max(...spots.map(([, y]) => y)) + THUMB_PACE[1] + 40;
   const picture = sheet(Math.ceil(Math.max(wide, textWidth(caption, "11px sans-serif") + 40)), high, caption);
@@ -37,7 +37,7 @@ function head(one, [x, y], grid, { measure, order }, colours) {
   const image = grid ? { href: thumbnail(grid, colours).toDataURL("image/png") } : null;
   return s("g", { transform: `translate(${x},${y})` },
     s("title", {}, `${one.kind}, layer ${one.layer}, head ${one.head}${one.off ? ", switched off" : ""}`),
-    s("rect", { ...side, fill: INK.line }), // seen where a weight is masked
+    s("rect", { ...side, fill: INK.line }), // visible where weights are masked
     image ? s("image", { ...image, ...side, preserveAspectRatio: "none", "image-rendering": "pixelated" }) : null,
     s("rect", { ...side, fill: "none", stroke: INK.line }),
     one.off ? s("path", { d: `M0,0L${size},${size}M0,${size}L${size},0`, stroke: INK.soft }) : null,
@@ -60,7 +60,7 @@ function inBlocks(header) {
 }
 
 function inRanks() {
-  const pace = THUMB_PACE[0] + 44; // for its name
+  const pace = THUMB_PACE[0] + 44; // room for the name
   const spot = (_, n) => [40 + (n % RANKED_ACROSS) * pace, 20 + Math.floor(n / RANKED_ACROSS) * THUMB_PACE[1]];
   return { spot, labels: () => [] };
 }

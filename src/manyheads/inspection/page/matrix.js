@@ -1,4 +1,4 @@
-// View 3, matrix: one attention as a heat map, with its numbers.
+// View 3, matrix: the weights of one head, or of the mean of heads, as a heat map with numbers.
 
 import { heaviest, showBars } from "./bars.js";
 import { inkOf, makeBoard, sharpen } from "./board.js";
@@ -16,10 +16,10 @@ import { makeTip } from "./tip.js";
 import { gridOf, headName, maskOf, rowOf, step, unitWith } from "./weights.js";
 
 const MOST_BARS = 16;
-const ASIDE = 320; // pixels for the list beside the map, where there is room for both
+const ASIDE = 320; // pixels for the list beside the map, if there is room for both
 const NARROW = 760;
 const LEGEND = 260;
-const LEFT_OUT = "The weights of this layer were left out of this page: it would have been too large.";
+const LEFT_OUT = "The weights of this layer were left out of this page to limit its size.";
 
 export function matrixView(shared) {
   const board = makeBoard({ look, pin, go });
@@ -40,12 +40,12 @@ export function matrixView(shared) {
       h("label", {}, h("span", { class: "name" }, "Colour"), slider, scaleName),
       legend,
       h("span", { class: "zoom" },
-        button("−", board.farther, "zoom out"),
-        button("+", board.closer, "zoom in"),
-        button("fit", board.fit, "all of it"))),
+        button("−", board.farther, "Zoom out"),
+        button("+", board.closer, "Zoom in"),
+        button("Fit", board.fit, "Show the complete matrix"))),
     h("div", { class: "beside" }, board.element, h("aside", {}, lead, bars)),
     note);
-  let shown = null; // what is painted: {grid, labels, totals, masked, lit, pinned, …}
+  let shown = null; // the content of the board: {grid, labels, totals, masked, lit, pinned, …}
   let run = 0;
 
   // ── drawing ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -79,7 +79,7 @@ export function matrixView(shared) {
     drawLegend(legend, colours, state.power, ink);
   }
 
-  // ── what is looked at ─────────────────────────────────────────────────────────────────────────────────────────────
+  // ── hovering and pinning ──────────────────────────────────────────────────────────────────────────────────────────
 
   function look(cell, event) {
     shown.lit = cell;
@@ -93,7 +93,7 @@ export function matrixView(shared) {
     const { grid, labels } = shown;
     const about = step(shared.header, grid, cell.row, visible);
     tip.show(event,
-      h("b", {}, isMasked(cell) ? "not yet written" : exact(weightAt(cell))),
+      h("b", {}, isMasked(cell) ? "masked" : exact(weightAt(cell))),
       h("bdi", {}, `${labels.rows[cell.row]} → ${labels.columns[cell.column]}`),
       about ? h("small", {}, about) : null);
   }
@@ -108,9 +108,9 @@ export function matrixView(shared) {
 
   function sentence(cell) {
     const { grid, labels, totals } = shown;
-    const pair = `‘${labels.rows[cell.row]}’ at ‘${labels.columns[cell.column]}’`;
+    const pair = `‘${labels.rows[cell.row]}’ → ‘${labels.columns[cell.column]}’`;
     const where = `${grid.kind} ${headName(shared.state.layer, shared.state.head)}`;
-    if (isMasked(cell)) return `${pair}: masked, it may not be seen from there (${where})`;
+    if (isMasked(cell)) return `${pair}: masked (${where})`;
     const total = totals ? `; column total ${exact(totals.columns[cell.column])}` : "";
     return `${pair}: ${exact(weightAt(cell))} (${where})${total}`;
   }
@@ -127,18 +127,18 @@ export function matrixView(shared) {
     pin(cell);
   }
 
-  // The row beside the map: the pinned one, else the one under the mouse, else what all rows have in common.
+  // The list beside the map: the pinned row, or the one under the mouse, or the mean of all rows.
   function tellRow() {
     const { grid, labels, pinned, lit } = shown;
     const row = pinned && pinned.row >= 0 ? pinned.row : lit ? lit.row : -1;
     if (row < 0) {
-      const hint = "the mean of all rows; point at a weight to see its own row, a click keeps it";
-      replace(lead, "What is looked at most", h("small", {}, hint));
+      const hint = "Mean of all rows. Hover over a cell to see its row; click to pin it.";
+      replace(lead, "Most attended to", h("small", {}, hint));
       showBars(bars, grid.columns, heaviest(meanOfRows(grid), MOST_BARS), !shared.state.words, null);
       return;
     }
     const about = step(shared.header, grid, row, visible);
-    replace(lead, h("bdi", {}, `‘${labels.rows[row]}’`), " looks at", about ? h("small", {}, about) : null);
+    replace(lead, h("bdi", {}, `‘${labels.rows[row]}’`), " attends to", about ? h("small", {}, about) : null);
     const ranked = heaviest(rowOf(grid, row)).filter(([column]) => !shown.masked(row, column));
     const more = ranked.length > MOST_BARS ? `${ranked.length - MOST_BARS} more` : null;
     showBars(bars, grid.columns, ranked.slice(0, MOST_BARS), !shared.state.words, more);
@@ -169,19 +169,19 @@ function meanOfRows(grid) {
 }
 
 const WHY = {
-  encoder: "This model reads through a window.",
-  decoder: "A row may not look at what is not yet written.",
-  cross: "This model reads through a window.",
+  encoder: "This model attends within a window.",
+  decoder: "A row cannot attend to what is not yet written.",
+  cross: "This model attends within a window.",
 };
 
 function noteOn(grid) {
   if (grid.block > 1) {
     const what = `Each cell is the mean of ${grid.block} × ${grid.block} weights`;
-    return `${what}; they can be neither merged into words nor freed of begin and end.`;
+    return `${what}, so pieces cannot be merged into words, and begin and end cannot be hidden.`;
   }
   const hatched = grid.bounds.some((bound) => bound !== null) ? `Hatched: masked. ${WHY[grid.kind]} ` : "";
   const empty = grid.hidden ? totalsOf(grid).rows.filter((total) => total === 0).length : 0;
-  return hatched + (empty ? `Rows that looked at nothing but what is hidden are empty: ${empty}.` : "");
+  return hatched + (empty ? `Rows that attend only to hidden pieces are empty: ${empty}.` : "");
 }
 
 function matrixTable({ grid, masked }) {

@@ -1,4 +1,4 @@
-// The picture of view 3 for a file. Cells are rectangles with their numbers; a grid of very many is one image.
+// View 3 as a picture file. Cells are rectangles with their numbers; a grid with very many cells is one image.
 
 import { coloursFor, hex, SCALE_NAMES, shadesOf } from "./colour.js";
 import { s } from "./dom.js";
@@ -10,7 +10,7 @@ import { INK, sheet } from "./saving.js";
 import { headName } from "./weights.js";
 
 const MOST_CELLS = 4096;
-const ROOMY = 30; // pixels of a cell that has room for its number
+const ROOMY = 30; // pixels: cells of this size have room for a number
 
 export function matrixPicture({ header, state }, { grid, labels, masked }) {
   const cell = clamp(900 / grid.columns.length, 4, 40);
@@ -19,14 +19,14 @@ export function matrixPicture({ header, state }, { grid, labels, masked }) {
   const [wide, high] = [cell * grid.columns.length, cell * grid.rows.length];
   const scale = state.power === 1 ? "" : `; colours: ${SCALE_NAMES[state.power]}`;
   const where = `${visible(header.model.name || "model")}: ${grid.kind} ${headName(state.layer, state.head)}`;
-  const caption = where + (grid.hidden ? "; begin and end hidden, rows made to add up to 1" : "") + scale;
+  const caption = where + (grid.hidden ? "; begin and end hidden, rows rescaled to add up to 1" : "") + scale;
   const room = Math.max(left + wide + top * 0.8, textWidth(caption, "11px sans-serif") + 40);
   const picture = sheet(Math.ceil(room), Math.ceil(top + high + 48), caption);
   picture.append(gridPicture({ grid, labels, masked }, cell, state.power, [left, top]));
   return picture;
 }
 
-// The cells of a grid and the names of its rows and columns; its first cell lies at that point.
+// The cells of a grid with the names of its rows and columns; its top left corner is at [left, top].
 export function gridPicture({ grid, labels, masked }, cell, power, [left, top]) {
   const [wide, high] = [cell * grid.columns.length, cell * grid.rows.length];
   const map = s("g", { transform: `translate(${left.toFixed(1)},${top.toFixed(1)})` });

@@ -1,20 +1,20 @@
-// What kind of head it is, in numbers that Python has computed: header.heads[kind][layer][measure][head].
+// Measures that characterise heads, computed in Python: header.heads[kind][layer][measure][head].
 
 import { kindsIn } from "./models.js";
 
-// Each in one sentence. `whole`: it is a share of 1, else it is measured against the largest.
-const OWN = "A row’s own, in the decoder, is the piece just read; across two texts there is none.";
+// `whole`: the measure is a share of 1; others are scaled by the largest of all heads.
+const OWN = "In the decoder, a row’s own piece is the one it has just read; cross-attention has no such measure.";
 const MEANINGS = {
-  entropy: { whole: false, text: "How spread the look of a head is, in nats: 0 is one place alone." },
-  focus: { whole: true, text: "The largest weight of a row, on average: 1 is one place alone." },
+  entropy: { whole: false, text: "How spread out the attention of a head is, in nats: 0 means a single piece." },
+  focus: { whole: true, text: "Largest weight of a row, on average: 1 means a single piece." },
   distance: {
     whole: false,
-    text: "How far away lies what is looked at, in pieces; across, from where an even pace would be.",
+    text: "Mean distance to the pieces attended to, in pieces; in cross-attention, from an evenly paced alignment.",
   },
-  ends: { whole: true, text: "Weight on begin and end, where heads look that have nothing to say." },
-  previous: { whole: true, text: `Weight on the piece before a row’s own. ${OWN}` },
-  same: { whole: true, text: `Weight on a row’s own piece. ${OWN}` },
-  next: { whole: true, text: `Weight on the piece after a row’s own. ${OWN}` },
+  ends: { whole: true, text: "Weight on begin and end, where heads attend that have nothing to contribute." },
+  previous: { whole: true, text: `Weight on the piece before the row’s own. ${OWN}` },
+  same: { whole: true, text: `Weight on the row’s own piece. ${OWN}` },
+  next: { whole: true, text: `Weight on the piece after the row’s own. ${OWN}` },
 };
 export const MEASURES = Object.keys(MEANINGS);
 export const ORDERS = ["layers", "most", "least"];
@@ -23,7 +23,7 @@ export function meaningOf(measure) {
   return MEANINGS[measure].text;
 }
 
-// Every head of the model: {kind, layer, head, off, values: {measure: number}}. Across, some numbers are missing.
+// Every head of the model: {kind, layer, head, off, values: {measure: number}}. Cross-attention lacks some measures.
 export function allHeads(header) {
   const off = new Set(header.off.map((place) => place.join(" ")));
   const of = (kind, layer, head) => ({
@@ -36,13 +36,13 @@ export function allHeads(header) {
   return kindsIn(header).flatMap((kind) => layers(kind).flatMap((layer) => heads.map((head) => of(kind, layer, head))));
 }
 
-// Where each stands between 0 and 1: of the whole, or of the largest of all heads.
+// The measure of a head on a scale from 0 to 1: as a share of 1, or relative to the largest of all heads.
 export function shareOf(heads, measure) {
   const most = Math.max(...heads.map((head) => head.values[measure] || 0), 1e-9);
   return (head) => (head.values[measure] || 0) / (MEANINGS[measure].whole ? 1 : most);
 }
 
-// Those that have no such number come last; equal ones stay as they are in the model.
+// Heads without the measure come last; ties keep the order of the model.
 export function inOrder(heads, measure, order) {
   if (order === "layers") return heads;
   const sign = order === "most" ? -1 : 1;

@@ -1,4 +1,4 @@
-// Attributions: what each written word owes to what was read, by methods that do not ask where heads looked; as grids.
+// Attributions as grids: how much each output word depends on each input, by methods that do not use attention weights.
 
 import { isLone, writes } from "./models.js";
 import { isAtOnce } from "./rows.js";
@@ -13,15 +13,15 @@ export const METHODS = {
 };
 const MEANINGS_OF_METHODS = {
   "value-zeroing":
-    "How much a row of the decoder’s layers changes (1 − cosine) when the value of one piece is 0 in all heads of an "
-    + "attention; rows add up to 1, and it is the mean of all layers.",
+    "How much a row of the decoder’s layers changes (1 − cosine) when the value vector of one piece is set to 0 in all "
+    + "heads of an attention; mean of all layers, with rows that add up to 1.",
   "gradient-x-input":
-    "How much the log-probability of what was written would change, in nats, if the slope at this point held all the "
-    + "way to no word at all. Where a model is sure of itself, slopes are flat.",
+    "Change in the log-probability of the output, in nats, if its gradient at this point held all the way to a zero "
+    + "vector. Where a model is confident, gradients are small.",
   "leave-one-out":
-    "How much less likely what was written becomes, in nats, when the vector of one word is 0 and its place stays.",
+    "Drop in the log-probability of the output, in nats, when the vector of one word is set to 0 and its position kept.",
   "integrated-gradients":
-    "Slopes of the log-probability, added up on the way from no words at all to these; in nats.",
+    "Gradients of the log-probability, added up along the path from zero vectors to the actual words, in nats.",
 };
 
 export function meaningOfMethod(header, method) {
@@ -29,14 +29,14 @@ export function meaningOfMethod(header, method) {
   return writes(header) ? text : text.replace("the decoder’s", "the encoder’s");
 }
 
-// {method: numbers} that are there: in a page on its own those that were put in, in a live one those asked for.
+// {method: numbers} that are available: those in the file or, on a live page, those requested so far.
 export function attributionsOf({ header, asking }) {
   if (!asking) return header.attribution || {};
   return asking.attributions.number === header.number ? asking.attributions.found : {};
 }
 
-// {kind, rows, columns, values, …} as of an attention. What several pieces owe is added up, as their log-probabilities
-// are. Shares of 1 are averaged, as weights are.
+// A grid like that of an attention: {kind, rows, columns, values, …}. Values in nats are summed over the pieces of a
+// word, as log-probabilities are; shares of 1 are averaged, as weights are.
 export function attributionGrid({ header, state }, found, over) {
   const numbers = found[over];
   const kind = kindOwedTo(header, over);
@@ -56,7 +56,7 @@ export function attributionGrid({ header, state }, found, over) {
   return { kind, rows, columns, values, block: 1, hidden: state.hide, bounds, most };
 }
 
-// The attention that looks at that side from where rows are.
+// The attention from the attributed rows to that side.
 export function kindOwedTo(header, over) {
   if (over === "target") return "decoder";
   return isLone(header) ? "encoder" : "cross";
@@ -66,7 +66,7 @@ function times(values, row, wide, factor) {
   for (let n = row * wide; n < (row + 1) * wide; n += 1) values[n] *= factor;
 }
 
-// As links of view 1: how large a share of its debts a word owes to each source word, whichever sign they have.
+// Links for view 1: the share of each source word in the absolute attribution of a target word.
 export function linksByAttribution(shared) {
   const found = attributionsOf(shared)[shared.state.method];
   if (!found) return null;

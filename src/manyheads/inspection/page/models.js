@@ -1,6 +1,6 @@
-// What the model of a page is made of, and which views and tables make sense of it: an encoder and a decoder, an encoder
-// alone, or a decoder alone, which is a language model; one token after the other, or all at once. What a model has not
-// got is not in its header.
+// The kind of model on a page, and the views and tables that make sense for it: encoder-decoder, encoder alone, or
+// decoder alone (a language model); writing token by token or all at once. Parts that a model does not have are missing
+// from its header.
 
 import { firstRow, isAtOnce } from "./rows.js";
 import { KINDS } from "./weights.js";
@@ -12,21 +12,21 @@ const EVERY_VIEW = [
 const EVERY_FORM = [
   "iterations", "alignment", "attention", "candidates", "hypotheses", "layers", "heads", "report", "attribution", "replay", "pieces",
 ];
-// Of one text there is nothing to align; who writes nothing has no steps, and nothing that a head could do for them.
+// A single text has nothing to align; a model that writes nothing has no steps, and no output that heads could change.
 const OF_TWO_TEXTS = ["align", "beam", "compare", "replay", "heads"];
 const OF_WRITING = ["steps", "lens", "switches"];
 const FORMS_OF_TWO_TEXTS = ["alignment", "hypotheses", "report", "replay"];
 const FORMS_OF_WRITING = ["candidates", "layers"];
-// Who writes all at once has iterations, or a graph, in the place of steps and a search.
+// A model that writes all at once has iterations, or a graph, in place of steps and a search.
 const OF_ITERATIONS = ["iterations"];
 const OF_STEPS = ["steps", "beam", "compare", "replay", "heads"];
 const FORMS_OF_STEPS = ["hypotheses", "report", "replay"];
 export const ROLES_OF_TWO = {
-  encoder: "the source at itself",
-  decoder: "the translation at itself",
-  cross: "the translation at the source",
+  encoder: "source to itself",
+  decoder: "translation to itself",
+  cross: "translation to source",
 };
-const ROLES_OF_ONE = { encoder: "the text at itself", decoder: "the text at what stands before" };
+const ROLES_OF_ONE = { encoder: "text to itself", decoder: "text to what precedes it" };
 
 export function kindsIn({ model }) {
   return KINDS.filter((kind) => kind in model.layers);
@@ -36,12 +36,12 @@ export function sidesIn(header) {
   return ["source", "target"].filter((side) => header[side]);
 }
 
-// Sides whose pieces, one after the other, spell a text: the vertices of a graph do not.
+// Sides whose pieces in order spell a text, unlike the vertices of a graph.
 export function speltSides(header) {
   return sidesIn(header).filter((side) => header.spelling[side]);
 }
 
-// A language model, or an encoder alone.
+// True for a language model or an encoder alone.
 export function isLone(header) {
   return sidesIn(header).length === 1;
 }
@@ -71,18 +71,18 @@ export function nameOfSide(header, side) {
   return isLone(header) ? "Text" : { source: "Source", target: "Translation" }[side];
 }
 
-// What the model wrote, as its own sentences call it.
+// The word for the model's output within sentences.
 export function nameOfOutput(header) {
   return isLone(header) ? "text" : "translation";
 }
 
-// The first piece that a model wrote by itself: a translator all of them, a language model those behind its prompt.
+// The first piece that the model wrote by itself: the first of a translation, or the first after a prompt.
 export function firstWritten(header) {
   const { given, forced, target } = header;
   return given === undefined || forced ? firstRow(header) : Math.min(given, target.pieces.length - 1);
 }
 
-// Of a language model: was this piece of its text given to it, or written by it?
+// True if this piece of a language model's text was given to it instead of written by it.
 export function wasGiven(header, piece) {
   return header.given !== undefined && (header.forced || piece < header.given);
 }

@@ -1,23 +1,23 @@
-// Moments of a training, as the header and its planes hold them: see replay.py.
+// Recorded moments of training, as the header and planes hold them: see replay.py.
 
 import { meaningOf, MEASURES } from "./measures.js";
 import { KINDS } from "./weights.js";
 
-const FORMED = "The share of a head’s look that is already where it is at the last step: 1 is all of it.";
-const EARLY = 1.5; // 1 would be evenly
-export const TRACKS = ["formed", ...MEASURES]; // numbers of a head that are followed over the steps
+const FORMED = "Share of a head’s attention that is already where it is at the last step: 1 means all of it.";
+const EARLY = 1.5; // 1 would space moments evenly
+export const TRACKS = ["formed", ...MEASURES]; // measures of a head that can be followed over the steps
 
 export function meaningOfTrack(track) {
   return track === "formed" ? FORMED : meaningOf(track);
 }
 
-// Which moment a selection means: without a step, the last.
+// The selected moment; without a step, the last.
 export function momentOf({ header, state }) {
   const { steps } = header.replay;
   return state.moment === null ? steps.length - 1 : steps.indexOf(state.moment);
 }
 
-// The planes of one moment, by the names that those of the finished model have.
+// The planes of one moment, under the names that planes of the finished model have.
 export function planesAt(planes, moment) {
   return async (name) => {
     const plane = await planes(`replay/${name}`);
@@ -28,7 +28,7 @@ export function planesAt(planes, moment) {
   };
 }
 
-// value(moment, {kind, layer, head}, track) of every head at every moment; NaN where a kind has no such number.
+// value(moment, {kind, layer, head}, track) for every head at every moment; NaN if a kind has no such measure.
 export async function openNumbers({ header, planes }) {
   const found = await Promise.all(KINDS.map((kind) => planes(`replay/numbers/${kind}`)));
   const { measures } = header.replay;
@@ -39,7 +39,7 @@ export async function openNumbers({ header, planes }) {
   };
 }
 
-// Where no head is chosen: the one of the layer that looks most sharply in the end.
+// The chosen head, or the head of the layer with the most focused attention at the last step.
 export function headShown({ header, state }, numbers) {
   if (state.head !== null) return state.head;
   const last = header.replay.steps.length - 1;
@@ -48,7 +48,7 @@ export function headShown({ header, state }, numbers) {
   return sharpness.indexOf(Math.max(...sharpness));
 }
 
-// How likely the whole reference was.
+// The log-probability of the complete reference.
 export function totalAt({ log_probability: logs }, moment) {
   return logs[moment].reduce((sum, value) => sum + value, 0);
 }
@@ -57,7 +57,7 @@ export function stepName(step) {
   return step.toLocaleString("en-US");
 }
 
-// At most so many places of a list, the first and the last among them; closer at the beginning, where heads form.
+// At most `most` indices of a list, including the first and the last, denser at the start, where heads form.
 export function spread(count, most) {
   if (count <= most) return [...Array(count).keys()];
   return [...new Set([...Array(most).keys()].map((n) => Math.round((count - 1) * (n / (most - 1)) ** EARLY)))];

@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Formats numbers for readers.
 
 export function exact(value) {
   return value.toFixed(4);
@@ -8,7 +8,7 @@ export function percent(share) {
   return share > 0 && share < 0.0095 ? "<1 %" : `${Math.round(share * 100)} %`;
 }
 
-// Four digits that matter, a true minus sign, no exponent where a person would write none.
+// Four significant digits, a true minus sign, and an exponent only for very large or small numbers.
 export function signed(value, digits = 4) {
   const size = Math.abs(value);
   const plain = size === 0 || (size >= 1e-3 && size < 1e5);
@@ -20,7 +20,7 @@ export function hundredths(value) {
   return Number(text) === 0 ? "0.00" : text.replace("-", "−");
 }
 
-// For a cell with little room: .25, or +.25 and −.25; nothing where that would be 0.
+// A number for a small cell: .25, or +.25 and −.25; empty if it would be 0.
 export function cellNumber(value, withSign) {
   if (Math.abs(value) < 0.005) return "";
   const size = Math.abs(value).toFixed(2).replace(/^0/, "");

@@ -1,9 +1,9 @@
-// What is compared: a second bundle that came along, an answer that the reader keeps, or what there was before heads
+// The other side of a comparison: a second bundle in the page, a result that the user keeps, or the answer before heads
 // were switched off or another candidate was chosen.
 
 import { openPlanes } from "./planes.js";
 
-// pair(header, planes): [A, B], each {header, planes}, or null. B is compared with A. `changed` is told of what is kept.
+// pair(header, planes): [A, B], each {header, planes}, or null. `changed` is called when another result is kept.
 export function openOther(model, asking, changed) {
   const given = model.get("other") || null;
   const opened = new Map(); // by header
@@ -13,7 +13,7 @@ export function openOther(model, asking, changed) {
     if (!opened.has(header)) opened.set(header, openPlanes(model, header, here));
     return { header, planes: opened.get(header).planes };
   };
-  // What is held against an answer that was asked for, the nearest first.
+  // What a requested answer is compared with: the kept one, or the previous one, or the one with all heads on.
   const before = (header) => {
     const trail = asking ? asking.trail : [];
     const found = kept || (trail.length ? trail[trail.length - 1].header : header.off.length && asking && asking.base);

@@ -1,5 +1,5 @@
-// View 15, text to pieces: what was typed, what the model reads of it, the pieces that it is cut into, their ids and
-// bytes; and the same for what it writes, backwards. What cannot be seen is named.
+// View 15, text to pieces: the typed text, the text that the model reads, its pieces with their ids and bytes, and the
+// same for the output. Invisible characters are named.
 
 import { active, h, replace, rove } from "./dom.js";
 import { direction, spelt, visible } from "./letters.js";
@@ -9,7 +9,7 @@ import { marksIn, markTable, piecesTable, toldOf, tokenizerName } from "./pieces
 import { piecesPicture } from "./piecespicture.js";
 import { makeTip } from "./tip.js";
 
-const MOST_TYPED = 2000; // letters of what was typed that are shown
+const MOST_TYPED = 2000; // characters of the typed text that are shown
 
 export function piecesView(shared) {
   const { header } = shared;
@@ -28,7 +28,7 @@ export function piecesView(shared) {
       h("h3", {}, nameOfSide(header, side), h("small", {}, tokenizerName(header, side))),
       whole ? stage("typed", h("p", { class: "typed", dir: "auto" }, typedText(header.spelling[side]))) : null,
       stage(about, text, place),
-      stage("pieces", tiles, "each with its id, its bytes and the characters that it stands for"),
+      stage("pieces", tiles, "each with its id, its bytes and the range of characters it stands for"),
       markTable(header.spelling[side].marks, header[side]));
     return { section, text, tiles };
   }
@@ -76,7 +76,7 @@ export function piecesView(shared) {
     h("span", { class: "span" }, special ? "–" : `${piece.start}–${piece.end}`));
   }
 
-  // The text, with the stretch that a piece stands for.
+  // Highlights the part of the text that a piece stands for.
   function light(side, n) {
     const { text, pieces } = header[side];
     const piece = n === null ? null : pieces[n];
@@ -87,7 +87,7 @@ export function piecesView(shared) {
     const [piece, bytes] = [header[side].pieces[n], header.spelling[side].bytes[n]];
     const word = header[side].words[piece.word];
     const name = `${side} piece ${n + 1} of ${header[side].pieces.length}: ‘${visible(piece.text)}’, id ${piece.id}`;
-    if (word.special) return `${name}: no text stands for it`;
+    if (word.special) return `${name}: stands for no text`;
     const unseen = marksIn(header.spelling[side].marks, piece).map((mark) => `${mark.code} ${mark.name}`);
     const more = unseen.length ? `; ${unseen.join(", ")}` : "";
     const place = `characters ${piece.start} to ${piece.end}, word ${piece.word + 1}`;
@@ -117,7 +117,7 @@ export function piecesView(shared) {
   };
 }
 
-// A piece as it is spelt, every mark of it as a chip.
+// The text of a piece, with a chip for every invisible character.
 function lettersOf(text, unseen) {
   const parts = [...text].reduce((found, letter) => {
     const last = found[found.length - 1];
@@ -144,14 +144,14 @@ function typedText({ typed, typed_marks: marks }) {
   return [...withMarks(shown, marks, null), rest > 0 ? h("i", { class: "chip" }, `${rest} more`) : null];
 }
 
-// Tiles of one word stand together.
+// Groups the tiles of each word.
 function grouped(pieces, buttons) {
   const words = new Map();
   pieces.forEach((piece, n) => words.set(piece.word, [...(words.get(piece.word) || []), buttons[n]]));
   return [...words.values()].map((tiles) => h("span", { class: "tile-word" }, tiles));
 }
 
-// Text in stretches: what has a mark is a chip with its name, and what is lit stands out.
+// Splits a text into stretches: invisible characters become chips with their names, and the lit range stands out.
 function withMarks(text, marks, lit) {
   const letters = [...text];
   const marked = new Map(marks.map((mark) => [mark.at, mark]));

@@ -1,7 +1,8 @@
-// The picture of view 15 for a file: the pieces of both sides as tiles, with ids and bytes.
+// View 15 as a picture file: the pieces of both sides as tiles, with ids and bytes.
 
 import { s } from "./dom.js";
 import { BLANK, shortened, visible } from "./letters.js";
+import { nameOfSide, speltSides } from "./models.js";
 import { textWidth } from "./ruler.js";
 import { INK, sheet } from "./saving.js";
 
@@ -11,7 +12,7 @@ export function piecesPicture(header) {
   const names = speltSides(header);
   const sides = names.map((side) => placedTiles(header, side));
   const high = (side) => 30 + side.lines * (TILE_HIGH + 10);
-  const caption = `${visible(header.model.name || "model")}: text to pieces; below each its id and its bytes`;
+  const caption = `${visible(header.model.name || "model")}: text to pieces; below each piece, its id and bytes`;
   const picture = sheet(WIDEST_LINE + 40, sides.reduce((sum, side) => sum + high(side), 0) + 50, caption);
   let y = 10;
   sides.forEach((side, n) => {

@@ -1,10 +1,10 @@
-// Planes: the numbers of one layer. They lie in the page as base64, come as bytes from a notebook, or are asked for
-// when they are first looked at.
+// Planes: the numbers of one layer. They are embedded in the page as base64, arrive as bytes in a notebook, or are
+// requested when first needed.
 
 const READERS = { f16: halves, f32: (buffer) => new Float32Array(buffer), u8: shares };
 
-// `await planes(name)` is {data, shape, block}, or null where the header says that there is none. Of an earlier answer,
-// which is compared with the last, it is also null once nobody has it any longer.
+// `await planes(name)` is {data, shape, block}, or null if the header lists no such plane. For an earlier answer that
+// the current one is compared with, it is also null once the host no longer has it.
 export function openPlanes(model, header = model.get("header"), here = model.get("planes") || {}) {
   const read = new Map();
   const wanted = new Map();
@@ -46,7 +46,7 @@ function fromBase64(text) {
   return bytes.buffer;
 }
 
-// A view may begin anywhere in its buffer; an array of floats may not.
+// A view may start at any offset of its buffer; an array of floats must be aligned.
 function aligned(bytes) {
   return ArrayBuffer.isView(bytes) ? bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) : bytes;
 }

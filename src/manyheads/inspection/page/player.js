@@ -1,8 +1,9 @@
-// Step after step, by itself. Who wants no motion on the screen goes on one step at a time.
+// Plays steps one after the other. With reduced motion, each press of Play moves a single step.
 
-const PACE = 900; // milliseconds a step
+const PACE = 900; // milliseconds per step
 
-// now(), last(), go(n): where it is, where it ends, how it moves. shown(): is it still to be seen? turned(playing) is told.
+// now(), last(): the current and the last step; go(n): moves to a step; shown(): whether the view is still on the page;
+// turned(playing): called when playing starts or stops.
 export function makePlayer({ now, last, go, shown, turned, wait = PACE }) {
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
   let timer = null;

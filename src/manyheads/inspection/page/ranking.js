@@ -1,4 +1,4 @@
-// Heads in the order of what they do for a translation: how its log-probability changes without each.
+// Heads ranked by how the log-probability of a translation changes without each.
 
 import { css } from "./colour.js";
 import { h } from "./dom.js";
@@ -7,8 +7,8 @@ import { signed } from "./numbers.js";
 const NEEDED = 10;
 const HINDERING = 5;
 
-// {heads, most, change(head), tint(head)}, or null. A tint is −1 to 1: what helps is above 0. It grows with the square
-// root, for few heads do most.
+// {heads, most, change(head), tint(head)}, or null. A tint is between −1 and 1, above 0 for heads that help. It grows
+// with the square root, because a few heads matter most.
 export function ranksOf(heads) {
   if (!heads) return null;
   const name = ({ kind, layer, head }) => `${kind} ${layer}.${head}`;
@@ -18,24 +18,24 @@ export function ranksOf(heads) {
   return { heads, most, change, tint: (one) => -Math.sign(change(one)) * Math.sqrt(Math.abs(change(one)) / most) };
 }
 
-// `what` is the translation that they were ranked for.
+// `what` names the text that heads were ranked for.
 export function rankLegend(colours, what) {
   const swatches = [-1, -0.6, -0.3, 0, 0.3, 0.6, 1].map((value) => {
     const swatch = h("i", { class: "swatch" });
     swatch.style.setProperty("--tint", css(colours.signed(value)));
     return swatch;
   });
-  const meaning = `the change in log-probability of ${what} without that head; colours grow with its square root.`;
-  return h("p", { class: "note" }, "stands in the way ", swatches, ` helps. Numbers: ${meaning}`);
+  const meaning = `the change in log-probability of ${what} when that head is removed. Colour grows with its square root.`;
+  return h("p", { class: "note" }, "hurts ", swatches, ` helps. Numbers: ${meaning}`);
 }
 
-// `toggle` is null where no head can be switched.
+// `toggle` is null on pages where heads cannot be switched.
 export function rankLists(ranking, toggle) {
   const needed = ranking.heads.filter((one) => one.change < 0).slice(0, NEEDED);
   const hindering = ranking.heads.filter((one) => one.change > 0).slice(-HINDERING).reverse();
   return h("div", { class: "two" },
-    list("Needed most", needed, ranking, toggle),
-    list("In the way", hindering, ranking, toggle));
+    list("Most important", needed, ranking, toggle),
+    list("Most harmful", hindering, ranking, toggle));
 }
 
 function list(title, heads, ranking, toggle) {
@@ -44,7 +44,7 @@ function list(title, heads, ranking, toggle) {
     bar.style.setProperty("--share", Math.abs(change) / ranking.most);
     const name = `${one.kind} ${one.layer}.${one.head}`;
     const label = toggle
-      ? h("button", { type: "button", class: "label", title: "turn it off or on", click: () => toggle([one]) }, name)
+      ? h("button", { type: "button", class: "label", title: "Switch off or on", click: () => toggle([one]) }, name)
       : h("span", { class: "label" }, name);
     return h("li", {}, label, bar, h("span", { class: "number" }, signed(change)));
   });

@@ -1,4 +1,4 @@
-// View 13, replay: one pair through a model while it was trained. Heads form, the loss falls, words come.
+// View 13, replay: one sentence pair through a model during training. Heads form, the loss falls, words appear.
 
 import { inkOf, makeBoard } from "./board.js";
 import { nextCell, pinChange } from "./cells.js";
@@ -21,12 +21,12 @@ import { sheet } from "./saving.js";
 import { makeTip } from "./tip.js";
 import { gridOf, headName, maskOf, rowOf, step } from "./weights.js";
 
-const [WHOLE_FILM, SLOWEST, FASTEST] = [12_000, 700, 120]; // milliseconds that it plays for, and those of a step
-const [TALLEST_MAP, MAP_LABELS] = [400, 170]; // pixels of the large heat map, and for the names beside it
-const [SIDE_BY_SIDE, MAP_SHARE] = [760, 0.54]; // pixels from which charts stand beside it, and its share of them
-const [CHARTS, CAPTION, CHART_TALL] = [3, 36, [130, 210]]; // how many, and pixels above one and of one
-const WRITING = "The reference, how likely each of its pieces was after those before it, and what was likelier.";
-const NO_REPLAY = "This page holds no replay. A training keeps what its heads do with one pair at each validation; "
+const [WHOLE_FILM, SLOWEST, FASTEST] = [12_000, 700, 120]; // milliseconds: of the film, and of a step at most and least
+const [TALLEST_MAP, MAP_LABELS] = [400, 170]; // pixels of the large heat map, and for the labels beside it
+const [SIDE_BY_SIDE, MAP_SHARE] = [760, 0.54]; // pixels from which charts stand beside the map, and the map's share
+const [CHARTS, CAPTION, CHART_TALL] = [3, 36, [130, 210]]; // number of charts; pixels of a caption and of a chart
+const WRITING = "The reference: how likely each piece was, given the pieces before it, and any piece that was likelier.";
+const NO_REPLAY = "This page holds no replay. Training records what heads do with one sentence pair at each validation; "
   + "‘manyheads inspect RUN --replay --html replay.html’ makes a page of it.";
 
 export function replayView(shared) {
@@ -45,7 +45,7 @@ function filmView(shared) {
   const { steps } = replay;
   const last = steps.length - 1;
   const play = button("Play", () => player.toggle());
-  const sliding = { type: "range", min: 0, max: last, step: 1, "aria-label": "Step of the training" };
+  const sliding = { type: "range", min: 0, max: last, step: 1, "aria-label": "Training step" };
   const slider = h("input", { ...sliding, input: () => move(Number(slider.value)) });
   const when = h("output", { class: "when" });
   const told = h("dl", { class: "facts" });
@@ -55,7 +55,7 @@ function filmView(shared) {
   const board = makeBoard({ look, pin, go: goCell });
   const large = h("section", { class: "large" }, title, board.element);
   const charts = makeCharts({ point: pointAtChart, choose: chooseStep });
-  const writing = h("div", { class: "writing", role: "group", "aria-label": "The reference" });
+  const writing = h("div", { class: "writing", role: "group", "aria-label": "Reference" });
   const map = makeHeadMap(shared.header, {
     choose: (place) => shared.choose(place), tell: (place) => shared.say(sentenceOn(place)), point: pointAtHead,
   });
@@ -64,7 +64,7 @@ function filmView(shared) {
     h("div", { class: "abreast" }, large, charts.element),
     h("p", { class: "name" }, WRITING), writing, map.element, h("p", { class: "note" }, noteOnReplay(replay)));
   const tip = makeTip(element);
-  let shown = null; // {n, look, place, grids, numbers, and what the board shows}
+  let shown = null; // {n, look, place, grids, numbers, and the content of the board}
   let [numbers, run] = [null, 0];
 
   const now = () => momentOf(shared);
@@ -109,7 +109,7 @@ function filmView(shared) {
     await map.showThumbs(seenAt(n), shared.colours, () => mine === run);
   }
 
-  // What the other views' parts take for the whole: the planes are those of a moment.
+  // The `shared` object for parts of other views, with the planes of one moment.
   function seenAt(n) {
     return { header: shared.header, state: shared.state, planes: planesAt(shared.planes, n) };
   }
@@ -133,7 +133,7 @@ function filmView(shared) {
     replace(told, scores, fact("log-probability of the reference", hundredths(totalAt(replay, n))));
   }
 
-  // The perplexity says what the loss says.
+  // Perplexity is left out, as it says the same as the loss.
   function scoresAt(n) {
     return Object.entries(replay.metrics[n]).filter(([name]) => name !== "perplexity");
   }
@@ -166,7 +166,7 @@ function filmView(shared) {
     return Math.min(wide > SIDE_BY_SIDE ? wide * MAP_SHARE : wide, useful);
   }
 
-  // Beside the map, charts are as high as it is, together.
+  // Charts beside the map together have its height.
   function tallOfChart() {
     const abreast = element.clientWidth > SIDE_BY_SIDE;
     return abreast ? clamp(Math.floor(large.offsetHeight / CHARTS) - CAPTION, ...CHART_TALL) : CHART_TALL[0];
@@ -181,7 +181,7 @@ function filmView(shared) {
     film.mark(shown.n);
   }
 
-  // ── what is looked at ─────────────────────────────────────────────────────────────────────────────────────────────
+  // ── hovering and pinning ──────────────────────────────────────────────────────────────────────────────────────────
 
   function valueOf(place) {
     const value = numbers(shown.n, place, shared.state.track);
@@ -201,7 +201,7 @@ function filmView(shared) {
 
   function cellSentence({ row, column }) {
     const { grid, labels, masked, n, place } = shown;
-    const pair = `‘${labels.rows[row]}’ at ‘${labels.columns[column]}’`;
+    const pair = `‘${labels.rows[row]}’ → ‘${labels.columns[column]}’`;
     const where = `${place.kind} ${headName(place.layer, place.head)}, step ${stepName(steps[n])}`;
     return `${pair}: ${masked(row, column) ? "masked" : exact(rowOf(grid, row)[column])} (${where})`;
   }
@@ -212,7 +212,7 @@ function filmView(shared) {
     if (!cell) return tip.hide();
     const { grid, labels, masked } = shown;
     const about = step(shared.header, grid, cell.row, visible);
-    const weight = masked(cell.row, cell.column) ? "not yet written" : exact(rowOf(grid, cell.row)[cell.column]);
+    const weight = masked(cell.row, cell.column) ? "masked" : exact(rowOf(grid, cell.row)[cell.column]);
     const pair = `${labels.rows[cell.row]} → ${labels.columns[cell.column]}`;
     shared.say(cellSentence(cell));
     return tip.show(event, h("b", {}, weight), h("bdi", {}, pair), about ? h("small", {}, about) : null);
@@ -255,7 +255,7 @@ function filmView(shared) {
 
   // ── keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  // Arrows go to the next step, but on the map and in the heat map to what is beside; the slider knows them itself.
+  // Arrow keys move between steps, except within the map and the heat map; the slider handles them itself.
   element.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     const { key, target } = event;
@@ -275,7 +275,7 @@ function filmView(shared) {
   }
 
   const repaint = () => {
-    if (shown) shown.look = ""; // the film is drawn anew, too
+    if (shown) shown.look = ""; // so that the film is redrawn, too
     return update();
   };
   const files = { table: () => replayTable(shared, shown), picture: () => replayPicture(shared, shown) };

@@ -1,10 +1,10 @@
-// The curves beside a replay: losses, scores, and the number of the chosen head that is followed.
+// The curves beside a replay: losses, scores, and the followed measure of the chosen head.
 
 import { chartShapes, makeScales, axisNumber, valueAt } from "./chart.js";
 import { h, replace, s } from "./dom.js";
 import { hueOf } from "./hues.js";
 
-const HUES_OF_LINES = [1, null, 4, 2]; // as heads have them
+const HUES_OF_LINES = [1, null, 4, 2]; // head numbers in hues.js
 const METRICS = {
   loss: "dev loss", bleu: "BLEU", chrf: "chrF", wer: "word error rate", per: "phone error rate",
 };
@@ -13,7 +13,7 @@ export function metricName(name) {
   return METRICS[name] || name;
 }
 
-// [{title, lines, from, to, low, high, now, chosen}]: those that there is something to draw of.
+// [{title, lines, from, to, low, high, now, chosen}]: the charts that have data.
 export function chartsOf({ header, state, colours }, { n, place, numbers }, theme = colours.theme) {
   const { steps, curves, chosen } = header.replay;
   const hue = (at) => hueOf(HUES_OF_LINES[at % HUES_OF_LINES.length], theme);
@@ -36,7 +36,7 @@ export function chartsOf({ header, state, colours }, { n, place, numbers }, them
   ].filter((chart) => chart.lines.length);
 }
 
-// point(event, title, [[line, step, value]]) and choose(step) are told what the reader does.
+// Callbacks for the mouse: point(event, title, [[line, step, value]]) and choose(step).
 export function makeCharts({ point, choose }) {
   const element = h("div", { class: "curves" });
   let [charts, ink, tall] = [[], null, 0];
@@ -69,7 +69,7 @@ export function makeCharts({ point, choose }) {
       pointerleave: () => point(null),
       click: (event) => choose(stepUnder(event)),
     };
-    const picture = s("svg", { ...size, role: "img", "aria-label": `${chart.title} over the steps`, ...acts },
+    const picture = s("svg", { ...size, role: "img", "aria-label": `${chart.title} over training steps`, ...acts },
       s("rect", { width: wide, height: tall, fill: "transparent" }), chartShapes(chart, scales, ink));
     const stepUnder = (event) => scales.step(event.clientX - picture.getBoundingClientRect().left);
     old.replaceWith(picture);

@@ -1,16 +1,16 @@
-// The film of a replay: one head at some of the steps, side by side.
+// The film strip of a replay: one head at some of the training steps, side by side.
 
 import { h, replace, rove } from "./dom.js";
 import { spread, stepName } from "./moments.js";
 import { clamp } from "./numbers.js";
 import { thumbnail } from "./thumbnails.js";
 
-const FRAME_WIDE = 78; // pixels of a picture and the space beside it
+const FRAME_WIDE = 78; // pixels of a frame with the space beside it
 const FRAMES = [2, 14];
 
-// move(moment) is told which one was clicked.
+// move(moment) is called when a frame is clicked.
 export function makeFilm(steps, move) {
-  const element = h("div", { class: "film", role: "group", "aria-label": "This head over the steps" });
+  const element = h("div", { class: "film", role: "group", "aria-label": "This head over training steps" });
 
   function show(grids, colours) {
     const places = spread(steps.length, clamp(Math.floor(element.clientWidth / FRAME_WIDE), ...FRAMES));
@@ -20,7 +20,7 @@ export function makeFilm(steps, move) {
     }, h("span", { class: "face" }, thumbnail(grids[n], colours)), h("span", {}, stepName(steps[n])))));
   }
 
-  // The picture of the moment; else, less loudly, the one that is nearest.
+  // Marks the frame of the moment or, less prominently, the nearest one.
   function mark(moment) {
     const frames = [...element.children];
     const away = frames.map((frame) => Math.abs(Number(frame.dataset.moment) - moment));
@@ -32,7 +32,7 @@ export function makeFilm(steps, move) {
     rove(frames, at);
   }
 
-  // From a picture to the one beside it: its moment, or null where it was none.
+  // Moves the focus to the next frame and returns its moment; null if `from` is not a frame.
   function beside(from, by) {
     const frames = [...element.children];
     const at = frames.indexOf(from);

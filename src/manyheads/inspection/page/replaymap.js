@@ -1,4 +1,4 @@
-// Every head at one moment of a training, and the number of it that is followed.
+// Every head at one moment of training, with the followed measure.
 
 import { css } from "./colour.js";
 import { active, h, replace, rove } from "./dom.js";
@@ -8,10 +8,10 @@ import { thumbnail, thumbnailGrids } from "./thumbnails.js";
 import { KINDS } from "./weights.js";
 
 const LARGEST_THUMB = 72;
-const TINT_OF_NUMBER = 0.55; // of full colour, behind the largest: it must still be read
-const UNBOUNDED = ["entropy", "distance"]; // numbers that are no share of 1
+const TINT_OF_NUMBER = 0.55; // of full colour, behind the largest number, so that it stays readable
+const UNBOUNDED = ["entropy", "distance"]; // measures that are not shares of 1
 
-// choose, tell and point (with the event, or null) are given the place of a head: {kind, layer, head}.
+// choose, tell and point (with the event or null) are called with a head: {kind, layer, head}.
 export function makeHeadMap(header, { choose, tell, point }) {
   const meaning = h("p", { class: "meaning" });
   const blocks = h("div", { class: "blocks" });
@@ -32,7 +32,7 @@ export function makeHeadMap(header, { choose, tell, point }) {
     return made;
   }
 
-  // Numbers that are no shares are measured against the largest of all heads at all moments.
+  // Unbounded measures are scaled by the largest of all heads at all moments.
   function showNumbers({ n, place: chosen, numbers }, track, colours) {
     meaning.textContent = `${track}: ${meaningOfTrack(track)}`;
     const moments = [...header.replay.steps.keys()];
@@ -53,7 +53,7 @@ export function makeHeadMap(header, { choose, tell, point }) {
     fit();
   }
 
-  // seen: what other views' parts take for the whole, with the planes of a moment. current(): is it still wanted?
+  // seen: a `shared` object with the planes of one moment. current(): whether the thumbnails are still wanted.
   async function showThumbs(seen, colours, current) {
     const layers = (kind) => [...Array(header.model.layers[kind]).keys()];
     await Promise.all(KINDS.flatMap((kind) => layers(kind).map(async (layer) => {

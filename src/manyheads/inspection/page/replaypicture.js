@@ -1,4 +1,4 @@
-// The picture of view 13 for a file: a head at one step, the curves, and the head at some of the steps.
+// View 13 as a picture file: a head at one step, the curves, and a film strip of the head.
 
 import { chartShapes, makeScales, axisNumber, valueAt } from "./chart.js";
 import { coloursFor } from "./colour.js";
@@ -32,7 +32,7 @@ export function replayPicture(shared, shown) {
   const wide = Math.max(middle + LEAST_WIDE + 16, frames.length * FILM_PACE + 32);
   const name = visible(header.model.name || "model");
   const where = `${place.kind} ${headName(place.layer, place.head)} at step ${stepName(steps[n])}`;
-  const caption = `${name}: ${where}; shades of small pictures: square root${hiddenNote(state)}`;
+  const caption = `${name}: ${where}; shades of thumbnails: square root${hiddenNote(state)}`;
   const picture = sheet(Math.ceil(wide), Math.ceil(high + FILM_SIDE + 64), caption);
   picture.append(
     gridPicture(shown, cell, state.power, [left, top]),

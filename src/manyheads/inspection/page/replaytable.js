@@ -1,4 +1,5 @@
-// A replay as a table: every moment with its scores, the reference, and the chosen head's numbers and weights.
+// A replay as a table: for every moment, scores, the log-probability of the reference, and the measures and weights of
+// the chosen head.
 
 import { stepName, totalAt, TRACKS } from "./moments.js";
 import { metricName } from "./replaycharts.js";
@@ -22,11 +23,11 @@ export function replayTable({ header }, { grids, numbers, place, masked, labels 
 export function noteOnReplay({ chosen, left_out: leftOut, lost }) {
   const best = chosen === null ? "" : `A dotted line marks the best validation, step ${stepName(chosen)}.`;
   return [
-    "The model is made to write the reference at every step: a row means the same throughout.",
-    "Weights have 16 bits; numbers of heads are of pieces, begin and end included.",
+    "At every step, the model is made to write the reference, so a row always means the same.",
+    "Weights have 16 bits; measures of heads refer to pieces and include begin and end.",
     best,
-    "Other views show the run’s model as it is used.",
-    leftOut ? `Left out, so that the page is not too large: ${leftOut} moments between these.` : "",
-    lost ? `Left out, damaged or of another pair: ${lost} moments.` : "",
+    "The other views show the run’s model as it is used.",
+    leftOut ? `Left out to limit the size of the page: ${leftOut} moments between these.` : "",
+    lost ? `Left out because they are damaged or of another pair: ${lost} moments.` : "",
   ].filter(Boolean).join(" ");
 }

@@ -1,5 +1,5 @@
-// What a model would have written, piece by piece, at a step of its training: how likely the reference was there, and
-// what was likelier.
+// What a model would have written, piece by piece, at a training step: the probability of the reference, and of the
+// likeliest piece where that differs.
 
 import { css } from "./colour.js";
 import { active, h, replace, rove } from "./dom.js";

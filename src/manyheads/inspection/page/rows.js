@@ -1,12 +1,12 @@
-// The rows of a decoder. Where one token follows the other, row t reads piece t of the target, its begin first, and
-// writes piece t + 1. Where all are written at once, a row is a place: it reads what stands there, or a mask (header.read),
-// and writes there. Places of a graph are its vertices.
+// The rows of a decoder. In a model that writes token by token, row t reads piece t of the target, starting with
+// begin, and writes piece t + 1. In a model that writes all at once, a row is a place: it reads the piece or mask at
+// that place (header.read) and writes there. The places of a graph are its vertices.
 
 export function isAtOnce(header) {
   return header.read !== undefined;
 }
 
-// The piece of the target that the first row writes.
+// The index of the target piece that the first row writes.
 export function firstRow(header) {
   return isAtOnce(header) ? 0 : 1;
 }
@@ -17,17 +17,17 @@ export function readPieces(header, side) {
   return isAtOnce(header) ? header.read.pieces : header.target.pieces.slice(0, -1);
 }
 
-// What was written, as a text and its words: of a graph, those of its path.
+// The output as a text and its words: for a graph, those of its path.
 export function writtenText({ target, graph }) {
   return graph ? { text: target.text, words: graph.path.map((n) => target.words[n]) } : target;
 }
 
-// Of a model that fills places in: the length that was taken, and the iteration that all views show the heads of.
+// For a model that fills in places: the tried length that was taken.
 export function takenTry(header) {
   return header.tries.find((one) => one.taken);
 }
 
-// The place of the first end, which it was cut at; null where there is none.
+// The place of the first end, where the output was cut; null if there is none.
 export function cutOf({ iterations }) {
   return iterations[iterations.length - 1].cut;
 }
@@ -36,18 +36,18 @@ function shownPass(header) {
   return takenTry(header).iterations[header.iteration - 1];
 }
 
-// Did this pass read a mask there?
+// True if the shown pass read a mask at that place.
 export function wasMasked(header, place) {
   return Boolean(header.graph) || shownPass(header).written[place];
 }
 
-// How sure the model was of a piece of the target, when it was written.
+// The log-probability of a target piece when it was written.
 export function sureOf(header, piece) {
   const logProbabilities = isAtOnce(header) && !header.graph ? shownPass(header).log_probability : null;
   return logProbabilities ? logProbabilities[piece] : header.steps[piece - firstRow(header)].log_probability;
 }
 
-// How many pieces a log-probability is of.
+// The number of pieces that the log-probability of the output covers.
 export function countOfWritten(header) {
   if (!isAtOnce(header)) return header.steps.length;
   if (header.graph) return header.graph.path.length;
@@ -60,7 +60,7 @@ export function nameOfRow(header, row) {
   return header.graph ? `vertex ${row}` : `place ${row + 1}`;
 }
 
-// "writes ‘dog’, having read ‘little’": what a row of a decoder is about.
+// Describes a row of a decoder: "writes ‘dog’, having read ‘little’".
 export function rowSentence(header, row, shown) {
   const written = shown(header.target.pieces[row + firstRow(header)].text);
   const read = shown(readPieces(header, "target")[row].text);

@@ -1,6 +1,6 @@
-// How wide a text is.
+// Measures the width of text.
 
-let ruler = null; // a canvas that measures text, made when first needed
+let ruler = null; // a canvas context, created when first needed
 
 export function textWidth(text, font) {
   ruler = ruler || document.createElement("canvas").getContext("2d");

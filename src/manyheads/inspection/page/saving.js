@@ -1,12 +1,12 @@
-// What is seen, as a table and as pictures, out of the same numbers. Files are drawn in light colours, for paper.
+// Exports the current view as a table or a picture. Pictures use light colours, for print.
 
 import { s } from "./dom.js";
 
-const SHARPNESS = 2; // pixels of a PNG for each unit of its SVG
+const SHARPNESS = 2; // pixels of a PNG per unit of its SVG
 const FONT = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', 'Noto Sans', 'DejaVu Sans', sans-serif";
 export const INK = { paper: "#fdfcfa", ink: "#23211e", soft: "#6f6a62", line: "#e4dfd6", heat: "#1f5f8b" };
 
-// A cell that begins like a formula would be run by a spreadsheet: it is quoted as text.
+// A spreadsheet would run a cell that starts like a formula: such cells are quoted as text.
 function cell(value) {
   const text = typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
   return /[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
@@ -16,7 +16,7 @@ export function asCsv(rows) {
   return rows.map((row) => row.map(cell).join(",") + "\r\n").join("");
 }
 
-// An empty picture with its paper and its caption.
+// An empty picture with its background and caption.
 export function sheet(width, height, caption) {
   const size = { width, height, viewBox: `0 0 ${width} ${height}` };
   return s("svg", { ...size, "font-family": FONT, "font-size": 13, fill: INK.ink },
@@ -52,10 +52,10 @@ export function download(blob, name) {
   link.href = address;
   link.download = name;
   link.click();
-  setTimeout(() => URL.revokeObjectURL(address), 10_000); // a download reads it a little later
+  setTimeout(() => URL.revokeObjectURL(address), 10_000); // the download reads it a little later
 }
 
-// Clipboards are closed to some frames; there the text is selected and copied the old way.
+// Some frames have no access to the clipboard; there the text is selected and copied the old way.
 export async function copy(text, el) {
   try {
     await navigator.clipboard.writeText(text);

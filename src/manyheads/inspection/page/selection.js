@@ -1,7 +1,7 @@
-// What is looked at: one selection for all views, and its address, so that a picture can be linked to.
+// The selection shared by all views, and its address, so that views can be linked to.
 //
-// Places are those of pieces, whatever is shown: a word is selected when one of its pieces is. A key of the encoder or
-// the decoder lies on the same side as its query; it is the `other`.
+// Positions are always those of pieces: a word is selected if one of its pieces is. In self-attention the key lies on
+// the same side as its query; it is called `other`.
 
 import { STAGES } from "./flowstages.js";
 import { figureNames, ROLES_OF_HEADS, SORTS } from "./headfigures.js";
@@ -11,8 +11,8 @@ import { formsIn, isLone, kindsIn, sidesIn, viewsOf } from "./models.js";
 import { TRACKS } from "./moments.js";
 
 const LINKS = ["best", "all", "head", "attribution"];
-export const POWERS = [1, 2, 3, 0]; // the root that is taken of a weight before it is a colour; 0 is its logarithm
-export const MOSTS = [10, 20, 40, 60, 100, 150, 200, 300, 400, 500]; // lines in one picture
+export const POWERS = [1, 2, 3, 0]; // the root taken of a weight before it becomes a colour; 0 stands for the logarithm
+export const MOSTS = [10, 20, 40, 60, 100, 150, 200, 300, 400, 500]; // maximum numbers of lines
 
 const LETTERS = {
   view: "v", kind: "k", layer: "l", head: "h", source: "s", target: "t", other: "o",
@@ -22,7 +22,7 @@ const LETTERS = {
   moment: "at", track: "c", attempt: "try", pass: "i", place: "pl",
   figure: "y", sort: "z", up: "up", role: "j",
 };
-// What the back button undoes.
+// The changes that the back button undoes.
 const STEPS = [
   "view", "kind", "layer", "head", "words", "hide", "links", "three", "below", "heads", "measure", "order",
   "pruned", "form", "method", "over", "stage", "attempt",
@@ -32,7 +32,7 @@ const STEPS = [
 
 export function firstSelection(header) {
   const reading = header.reading;
-  const kind = kindsIn(header).pop(); // the cross-attention, where there is one
+  const kind = kindsIn(header).pop(); // the cross-attention, if there is one
   return {
     view: header.replay ? "replay" : header.report ? "heads" : viewsOf(header)[0],
     kind,
@@ -45,31 +45,31 @@ export function firstSelection(header) {
     hide: false,
     power: 1,
     links: reading ? "best" : "all",
-    three: !isLone(header), // lines of all three attentions at once; then `below` is the layer of the encoder
+    three: !isLone(header), // lines of all three attentions at once; `below` is then the encoder layer
     below: isLone(header) ? 0 : header.model.layers.encoder - 1,
-    heads: null, // those whose lines are shown, "0.3.mean"; null: the one that all views share
+    heads: null, // the heads whose lines are shown, "0.3.mean"; null: the one that all views share
     most: 60,
     measure: "entropy",
     order: "layers",
-    node: null, // of the tree of a search; null: the one that won
+    node: null, // of the beam tree; null: the winning hypothesis
     pruned: true,
     form: formsIn(header)[0],
-    method: "value-zeroing", // of attribution, and what is owed to
+    method: "value-zeroing", // of attribution; `over` is the side attributed to
     over: sidesIn(header)[0],
-    stage: null, // of the walk through the model; null: where it begins
-    attempt: null, // the length that is looked at, of those that were tried; null: the one that was taken
+    stage: null, // of the flow; null: the first
+    attempt: null, // the tried length that is shown; null: the one that was taken
     pass: null, // its iteration; null: the last
-    place: null, // in it; of the one that was taken, it is the target’s
-    moment: null, // of the training, by its step; null: the last
-    track: "formed", // what is followed over its steps
-    figure: "bleu", // of the report on heads: what colours it, what its table is sorted by, and the role that stands out
+    place: null, // its place, unless it is the length that was taken: then `target` is
+    moment: null, // of training, by its step; null: the last
+    track: "formed", // the measure that is followed over training steps
+    figure: "bleu", // of the head report: what colours it, then how its table is sorted, and the highlighted role
     sort: "log_probability",
     up: false,
     role: null,
   };
 }
 
-// Only what differs from the first selection is written: a bare page has a bare address.
+// Only differences from the first selection are written, so an untouched page has an empty address.
 export function toAddress(state, first) {
   const told = Object.keys(LETTERS).filter((key) => state[key] !== first[key]);
   return told.map((key) => `${LETTERS[key]}=${spoken(state[key])}`).join("&");
@@ -80,7 +80,7 @@ function spoken(value) {
   return typeof value === "boolean" ? Number(value) : value;
 }
 
-// An address comes from outside: what it asks for and is not there is ignored.
+// Addresses come from outside: values that do not exist are ignored.
 export function fromAddress(text, header) {
   const first = firstSelection(header);
   const asked = new Map(text.replace(/^#/, "").split("&").map((part) => part.split("=", 2)));
@@ -134,28 +134,29 @@ function mostIterations({ tries }) {
   return tries ? Math.max(...tries.map((one) => one.iterations.length)) : 0;
 }
 
-// Links can come from what is there.
+// Excludes sources of links that this page does not have.
 function linkable(header) {
   const there = { best: header.reading, attribution: header.attribution && Object.keys(header.attribution).length };
   return (links) => !(links in there) || Boolean(there[links]);
 }
 
-// Several heads as one word, always in the same order, so that equal choices are equal.
+// Several heads as one string, always in the same order, so that equal choices compare equal.
 export function severalHeads(text, header) {
   const known = ["mean", ...[...Array(header.model.heads).keys()].map(String)];
   const given = text ? text.split(".") : [];
   return known.filter((name) => given.includes(name)).join(".");
 }
 
-// Links are always of the cross-attention; where all three attentions are shown, or what each layer would say, the
-// layer is one of the decoder.
+// Links always belong to the cross-attention; with all three attentions, and in the layer lens, the layer is one of the
+// decoder.
 function kindFor({ view, links, three, form, kind }) {
   const linked = view === "align" || (view === "tables" && form === "alignment");
   const decoding = view === "lens" || (view === "lines" && three);
   return (linked && links === "head") || (decoding && kind === "encoder") ? "cross" : kind;
 }
 
-// A change, made to fit: the kinds need not have equally many layers, and a head that is chosen is the only one.
+// Applies a change and makes it consistent: kinds may differ in their number of layers, and choosing a head replaces
+// several.
 export function changed(state, patch, header) {
   const next = { ...state, ...patch };
   if (next.view === "lines" && next.three && next.kind === "encoder") next.below = next.layer;
@@ -170,7 +171,7 @@ export function isStep(before, after) {
   return STEPS.some((key) => before[key] !== after[key]);
 }
 
-// The query and the key of a kind of attention, in the selection's own names.
+// The selection's names for the query and the key of a kind of attention.
 export function namesOf(kind) {
   return { query: kind === "encoder" ? "source" : "target", key: kind === "cross" ? "source" : "other" };
 }

@@ -1,16 +1,16 @@
-// The model of a served page: what anywidget's would ask its kernel, this one asks the server that the page came from.
-// Only that page has this file. A page on its own has nothing that could reach out.
+// The model of a served page: it sends to the server of the page what anywidget's model would send to its kernel.
+// Only the served page includes this file; a single file contains no code that could send requests.
 
 const UNREACHABLE = { error: "the server does not answer: is it still running?" };
 
-// `told` is what the page says of the model: {example, tells}.
+// `told`: what the page declares about the model, {example, tells}.
 export function fromServer(told) {
   const held = { ...told };
   const listeners = new Map();
-  const turns = new Map(); // of each type, the question that is under way
+  const turns = new Map(); // by type: the AbortController of the pending question
   const tell = (name, ...what) => [...(listeners.get(name) || [])].forEach((act) => act(...what));
 
-  // A newer question of the same type overtakes an older one: that is dropped, whatever comes of it.
+  // A newer question of the same type aborts an older one, whose answer is dropped.
   const turnOf = (type) => {
     if (turns.has(type)) turns.get(type).abort();
     turns.set(type, new AbortController());
@@ -36,7 +36,7 @@ export function fromServer(told) {
     importance: ({ number, instead }) => ask("importance", `/api/importance/${number}`, { instead }, (heads) => {
       tell("msg:custom", { type: "importance", number, instead, heads }, []);
     }),
-    // Planes have the same names in all answers: the number says whose they are.
+    // Planes have the same names in all answers: the number identifies the answer.
     plane: ({ name, number }) => ask("plane", `/api/planes/${number}/${encodeURI(name)}`, null, (bytes) => {
       tell("msg:custom", { type: "plane", name, number }, [bytes]);
     }, { plane: name, number }),

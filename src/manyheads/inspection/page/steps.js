@@ -1,5 +1,5 @@
-// View 5, decoding steps: what the model could have written, piece by piece, and how sure it was. Where somebody
-// answers, another candidate can be chosen: the rest is then decoded again from there.
+// View 5, decoding steps: the candidates for each piece with their probabilities. On a live page, another candidate can
+// be chosen: the rest is then decoded again from there.
 
 import { candidateList, facts, marginOf, stepTable } from "./candidates.js";
 import { css } from "./colour.js";
@@ -15,12 +15,12 @@ import { headName, readUnits, sidesOf } from "./weights.js";
 import { merged, renormalised } from "./words.js";
 
 const END_PIECE = 2; // the id of ⟨end⟩ in every vocabulary
-const GOES_ON = "Choose another candidate, and the rest is decoded again from there.";
-const FED = "A step that writes what was given tells how well the model would have guessed it.";
-const STANDS = "The page of ‘manyheads serve’ can go on from any of them.";
+const GOES_ON = "Choose another candidate to decode the rest again from there.";
+const FED = "For pieces that were given, the step shows how well the model would have predicted them.";
+const STANDS = "The page of ‘manyheads serve’ can continue from any candidate.";
 
 export function stepsView(shared) {
-  const source = h("div", { class: "reading", role: "group", "aria-label": isLone(shared.header) ? "What is read" : "Source" });
+  const source = h("div", { class: "reading", role: "group", "aria-label": isLone(shared.header) ? "Text read" : "Source" });
   const from = h("p", { class: "aside" });
   const row = h("div", { class: "steps", role: "group", "aria-label": "Steps" });
   const play = button("Play", () => player.toggle());
@@ -30,15 +30,16 @@ export function stepsView(shared) {
   const note = h("p", { class: "note" });
   const before = h("div", { class: "compared", hidden: true });
   const transport = h("div", { class: "controls" },
-    button("←", () => move(-1), "one step back"), play, button("→", () => move(1), "one step on"), count);
+    button("←", () => move(-1), "Previous step"), play, button("→", () => move(1), "Next step"), count);
   const element = h("div", { class: "decoding" }, source, from, transport, row, before, told, candidates, note);
   let run = 0;
 
   const { steps, target, reading } = shared.header;
-  const kind = kindsIn(shared.header).pop(); // at the source or, where there is none, at what stands before
+  const kind = kindsIn(shared.header).pop(); // the cross-attention or, without a source, the decoder's own
   const read = shared.header[sidesOf(shared.header, kind).keys];
   const look = reading || { layer: shared.header.model.layers[kind] - 1, head: null, shift: 0 };
-  const now = () => clamp(shared.state.target || firstWritten(shared.header), 1, steps.length); // the piece that is being written
+  // The piece being written.
+  const now = () => clamp(shared.state.target || firstWritten(shared.header), 1, steps.length);
   const pieceAt = (n) => target.pieces[n].text;
   const go = (n) => shared.choose({ target: clamp(n, 1, steps.length) });
   const player = makePlayer({
@@ -89,7 +90,7 @@ export function stepsView(shared) {
     if (weights && state.hide) renormalised(weights, units.length);
     source.dir = direction(read.text);
     replace(source, units.map((unit, n) => sourceWord(unit, weights ? weights[n] : null, colours, !state.words)));
-    from.textContent = weights ? `where this step looked: ${headName(look.layer, look.head)}` : "";
+    from.textContent = weights ? `Attention of this step: ${headName(look.layer, look.head)}` : "";
   }
 
   function showCandidates() {
@@ -112,7 +113,7 @@ export function stepsView(shared) {
 
   // ── another candidate ─────────────────────────────────────────────────────────────────────────────────────────────
 
-  // What is before a piece is text: places count characters.
+  // The text before a piece: positions count characters.
   function goOn(n, candidate) {
     const text = [...target.text].slice(0, target.pieces[n - 1].end).join("");
     const ending = { target: text, prefix: "", ids: null };
@@ -128,7 +129,7 @@ export function stepsView(shared) {
     if (!former) return;
     replace(before,
       compared(former.target, target, ["before", "now"]),
-      button("Back to the former translation", () => shared.asking.back("steps")));
+      button("Back to the previous translation", () => shared.asking.back("steps")));
   }
 
   // ── moving ────────────────────────────────────────────────────────────────────────────────────────────────────────

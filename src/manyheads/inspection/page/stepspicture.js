@@ -1,4 +1,4 @@
-// The picture of view 5 for a file: every step is a column, what was written above its candidates.
+// View 5 as a picture file: a column per step, with the written piece above its candidates.
 
 import { shownOf } from "./candidates.js";
 import { s } from "./dom.js";
@@ -6,7 +6,7 @@ import { shortened, visible } from "./letters.js";
 import { exact } from "./numbers.js";
 import { INK, sheet } from "./saving.js";
 
-const [WIDE, TALL, HEADROOM, COLUMNS] = [128, 19, 40, 8]; // of a column, a candidate, the space above; columns in a row
+const [WIDE, TALL, HEADROOM, COLUMNS] = [128, 19, 40, 8]; // column width, candidate height, space above, columns across
 
 export function stepsPicture({ model, steps, target }) {
   const columns = steps.map((step, n) => shownOf(step, target.pieces[n + 1]));

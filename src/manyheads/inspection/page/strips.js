@@ -1,9 +1,9 @@
-// A vector as a strip: one cell a number, blue above 0, orange below.
+// A vector as a strip: one cell per number, blue above 0, orange below.
 
 import { h } from "./dom.js";
 import { clamp } from "./numbers.js";
 
-// `most` is the number that has full colour; `tell(n)` says what the cell under the mouse is.
+// `most` is the value with full colour; `tell(n)` gives the tooltip of cell n.
 export function strip(values, most, colours, tip, tell) {
   const canvas = h("canvas", { class: "strip", width: values.length, height: 1 });
   const context = canvas.getContext("2d");

@@ -1,12 +1,12 @@
-// One block of the switchboard: the heads of a kind of attention, a row for each layer. The label of the block and
-// those of its layers switch all that they stand for. Arrow keys move within; it is one stop of the Tab key.
+// One block of the switchboard: the heads of one kind of attention, a row per layer. The labels of the block and of its
+// layers switch all their heads. Arrow keys move within the block; it is one stop of the Tab key.
 
 import { css } from "./colour.js";
 import { h, rove } from "./dom.js";
 import { roleOfKind } from "./models.js";
 import { clamp, hundredths, signed } from "./numbers.js";
 
-const MOST_NUMBERED = 8; // heads in a row, above which a number does not fit into a switch
+const MOST_NUMBERED = 8; // heads in a row, above which numbers do not fit into the switches
 
 export function sameHead(one, other) {
   return one.kind === other.kind && one.layer === other.layer && one.head === other.head;
@@ -21,7 +21,7 @@ export function switchBlock(kind, look, { toggle, say }) {
     if (!look.live) return h("span", { class: "group" }, text);
     return h("button", { type: "button", class: "group", "aria-label": name, click: () => toggle(group) }, text);
   };
-  const title = label(kind, `all of ${kind}`, all.flat());
+  const title = label(kind, `all ${kind} heads`, all.flat());
   const rows = all.map((row, layer) => [
     label(String(layer), `${kind} layer ${layer}`, row), ...row.map((one) => headSwitch(one, look, toggle, say)),
   ]);
@@ -30,7 +30,7 @@ export function switchBlock(kind, look, { toggle, say }) {
     corners, rows.flat());
   grid.style.setProperty("--heads", heads);
   const cells = [[title], ...rows].map((row) => row.filter((cell) => look.live || !cell.matches(".group")));
-  rove(cells.flat(), look.live ? 2 : 0); // the first head: labels are reached from there
+  rove(cells.flat(), look.live ? 2 : 0); // starts at the first head; labels are reached from there
   const element = h("section", { class: "switch-block" }, h("p", { class: "lead" }, title, h("small", {}, roleOfKind(look.header, kind))), grid);
   element.addEventListener("keydown", (event) => stepIn(cells.filter((row) => row.length), event));
   return element;

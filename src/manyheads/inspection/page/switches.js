@@ -1,4 +1,4 @@
-// View 8, head switchboard: the model without some of its heads. What is it worth then, and what would it write?
+// View 8, head switchboard: the model without some of its heads, and what that does to the output.
 
 import { button, choice } from "./controls.js";
 import { compared } from "./diff.js";
@@ -11,14 +11,14 @@ import { rankLegend, rankLists, ranksOf } from "./ranking.js";
 import { sameHead, switchBlock } from "./switchblock.js";
 import { switchesPicture } from "./switchespicture.js";
 
-const WAIT = 150; // milliseconds: who turns many switches is asked about once
-const HOW_TO_SWITCH = "turn one off, a whole layer by its number, or all of a kind by its name";
+const WAIT = 150; // milliseconds: several switches turned within this time make one question
+const HOW_TO_SWITCH = "Click a head to switch it off, a number for a complete layer, or a name for all heads of that kind.";
 const GIVES = [
-  ["zero", "nothing", "its part of the sum is 0"],
-  ["mean", "its mean", "the same to every word: the mean of what it gives to those of this sentence while all heads are on"],
+  ["zero", "nothing", "Its output is 0"],
+  ["mean", "its mean", "The same for every word: its mean output over this sentence, with all heads on"],
 ];
-const STILL = "In the page of ‘manyheads serve’ these are switches.";
-const UNRANKED = "The heads were not ranked when this page was made: it would have taken long.";
+const STILL = "On the page of ‘manyheads serve’, heads can be switched off.";
+const UNRANKED = "The heads were not ranked when this page was made, because that would have taken long.";
 
 export function switchesView(shared) {
   const { header, asking } = shared;
@@ -26,9 +26,9 @@ export function switchesView(shared) {
   const outcome = h("div", { class: "outcome" });
   const ranks = h("div", { class: "ranking" });
   const note = h("p", { class: "note" });
-  const rank = button("Rank heads", () => canRank() && asking.rank("switches"), "what each does for this translation");
+  const rank = button("Rank heads", () => canRank() && asking.rank("switches"), "Measure what each head does for this translation");
   const allOn = button("All on", () => off().length && turn(() => []));
-  const instead = asking ? choice("A head that is off gives", GIVES, asking.question.instead, (one) => {
+  const instead = asking ? choice("A head that is off outputs", GIVES, asking.question.instead, (one) => {
     asking.give(one, "switches");
     update();
   }) : null;
@@ -62,7 +62,7 @@ export function switchesView(shared) {
   function whatOfBase() {
     const { base } = asking;
     const what = base && base.tries ? `what iteration ${base.iteration} wrote` : base && base.graph ? "the path" : "the translation";
-    return `${what} with all heads`;
+    return `${what} (all heads on)`;
   }
 
   function showOutcome() {
@@ -78,7 +78,7 @@ export function switchesView(shared) {
     const part = base.tries ? `: what its iteration ${base.iteration} wrote` : "";
     replace(outcome,
       h("p", { class: "lead" }, sayOff(header.off)),
-      h("div", { class: "compared" }, compared(writtenText(base), writtenText(header), ["with all", "without"])),
+      h("div", { class: "compared" }, compared(writtenText(base), writtenText(header), ["all heads", "without"])),
       h("dl", { class: "facts" },
         fact("Δ log-probability of the first", signed(change), `${likelier(change)}${part}`),
         fact("log-probability of the second", signed(header.log_probability))));
@@ -93,7 +93,7 @@ export function switchesView(shared) {
 
   // ── switching ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  // A group that has a head on is turned off; else all of it is turned on.
+  // A group with any head on is switched off; otherwise all of it is switched on.
   function toggle(heads) {
     turn((now) => {
       const others = now.filter((one) => !heads.some((head) => sameHead(one, head)));
@@ -117,7 +117,7 @@ export function switchesView(shared) {
   };
 }
 
-// What a pass of a model that writes all at once has decided.
+// The output that the shown pass of a model that writes all at once decided.
 function decidedBy({ graph, iteration }) {
   return graph ? "this path, its words and its links," : `what iteration ${iteration} wrote`;
 }

@@ -1,4 +1,4 @@
-// The picture of view 8 for a file: a block for each kind, coloured by what each head does, with its number.
+// View 8 as a picture file: a block per kind of attention, coloured by what each head does, with numbers.
 
 import { coloursFor, hex } from "./colour.js";
 import { s } from "./dom.js";
@@ -17,7 +17,7 @@ export function switchesPicture(header, off, ranking) {
   const wide = CELL * model.heads;
   const width = 40 + kinds.length * (wide + GAP_BETWEEN);
   const name = visible(model.name || "model");
-  const what = ranking ? `change in log-probability of the ${nameOfOutput(header)} without each head` : "its heads";
+  const what = ranking ? `change in log-probability of the ${nameOfOutput(header)} without each head` : "heads";
   const high = ABOVE_GRID + HIGH * Math.max(...Object.values(model.layers)) + 50;
   const picture = sheet(Math.max(width, 520), high, `${name}: ${what}`);
   picture.append(s("text", { x: 16, y: 24, "font-size": 14 }, fitting(visible(target.text), width - 32)));

@@ -1,5 +1,5 @@
-// The other views as tables, {caption, columns, rows}: cells are texts, the first of a row is its name. Numbers have
-// four digits after the point, as everywhere.
+// The other views as tables, {caption, columns, rows}: cells are strings, the first of a row is its header. Numbers
+// have four decimals, as everywhere.
 
 import { agreementOf } from "./agreement.js";
 import { linksOf, sourceOfLinks } from "./align.js";
@@ -21,12 +21,12 @@ import { firstRow, isAtOnce } from "./rows.js";
 import { namesOf } from "./selection.js";
 import { gridOf, headName, maskOf, rowOf, unitWith } from "./weights.js";
 
-const NEAREST = 3; // source words that an alignment names
-const MOST_TABLE_CELLS = 2500; // of one attention; beyond, one row of it is shown
+const NEAREST = 3; // source words listed per word
+const MOST_TABLE_CELLS = 2500; // of one attention; of larger ones, a single row is shown
 const ALTERNATIVES = 4;
-const LEFT_OUT_TABLE = "The weights were left out of this page: it would have been too large.";
+const LEFT_OUT_TABLE = "The weights were left out of this page to limit its size.";
 
-const nothing = (caption) => ({ caption, columns: ["nothing"], rows: [] });
+const nothing = (caption) => ({ caption, columns: ["no data"], rows: [] });
 const minus = (number) => exact(number).replace("-", "−");
 
 const MAKERS_OF_TABLES = {
@@ -43,19 +43,19 @@ const MAKERS_OF_TABLES = {
       return [visible(unit.text), ...found.flatMap(([n, weight]) => [visible(grid.columns[n].text), exact(weight)])];
     });
     const columns = ["written", ...ranks.flatMap((n) => [`${["first", "second", "third"][n]} source`, "weight"])];
-    return { caption: `What each word looks at most: ${sourceOfLinks(shared)}`, columns, rows };
+    return { caption: `Strongest links of each word: ${sourceOfLinks(shared)}`, columns, rows };
   },
 
   async attention(shared) {
     const { kind, layer, head } = shared.state;
     const grid = await gridOf(shared, kind, layer, head);
-    const caption = `Attention of ${roleOfKind(shared.header, kind)}: ${headName(layer, head)}; a row looks, a column is looked at`;
+    const caption = `Attention of ${roleOfKind(shared.header, kind)}: ${headName(layer, head)}; rows are queries, columns are keys`;
     if (!grid) return nothing(LEFT_OUT_TABLE);
     if (grid.values.length > MOST_TABLE_CELLS) return oneRow(shared, grid, caption);
     const [masked, coarse] = [maskOf(grid), grid.block > 1 ? `; means of ${grid.block} × ${grid.block} weights` : ""];
     const cells = (row) => [...rowOf(grid, row)].map((weight, n) => (masked(row, n) ? "masked" : exact(weight)));
     const rows = grid.rows.map((unit, row) => [visible(unit.text), ...cells(row)]);
-    return { caption: caption + coarse, columns: ["row", ...grid.columns.map((unit) => visible(unit.text))], rows };
+    return { caption: caption + coarse, columns: ["query", ...grid.columns.map((unit) => visible(unit.text))], rows };
   },
 
   candidates({ header }) {
@@ -69,13 +69,13 @@ const MAKERS_OF_TABLES = {
       ];
     });
     const [name, where] = isAtOnce(header) ? ["place", "in each place"] : ["step", "at each step"];
-    const columns = [name, "written", "probability", "rank", "entropy in nats", "others"];
-    return { caption: `What was written ${where}, and what could have been`, columns, rows };
+    const columns = [name, "written", "probability", "rank", "entropy in nats", "other candidates"];
+    return { caption: `The piece written ${where}, and other candidates`, columns, rows };
   },
 
   hypotheses(shared) {
     const search = searchOf(shared);
-    if (!search) return nothing("Nothing was searched for.");
+    if (!search) return nothing("No search was logged.");
     const { nodes } = search;
     const ended = nodes[bestOf(nodes)].status;
     const found = [...nodes.keys()].filter((n) => nodes[n].status === ended);
@@ -83,9 +83,9 @@ const MAKERS_OF_TABLES = {
     const rows = found.map((n, place) => [
       `${place + 1}`, visible(textOf(nodes, n)), minus(nodes[n].score), minus(nodes[n].total), `${nodes[n].step + 1}`,
     ]);
-    const counted = `${nodes.length} continuations were weighed`;
-    const caption = `Hypotheses of a beam of ${search.beam}, the best score first; ${counted}`;
-    return { caption, columns: ["place", "text", "score", "log-probability", "pieces"], rows };
+    const counted = `${nodes.length} continuations were considered`;
+    const caption = `Hypotheses of a beam of ${search.beam}, best score first; ${counted}`;
+    return { caption, columns: ["rank", "text", "score", "log-probability", "pieces"], rows };
   },
 
   layers({ header }) {
@@ -97,13 +97,13 @@ const MAKERS_OF_TABLES = {
     const cells = (n) => lens.layers.map((row) => cell(row[n]));
     const rows = target.pieces.slice(firstRow(header)).map((piece, n) => [visible(piece.text), ...cells(n)]);
     const columns = ["written", ...lens.layers.map((_, n) => `layer ${n}`)];
-    return { caption: "What each layer would write, and the rank of what was written", columns, rows };
+    return { caption: "What each layer would write", columns, rows };
   },
 
   attribution(shared) {
     const { method, over } = shared.state;
     const found = attributionsOf(shared)[method];
-    if (!found) return nothing(`This page has no numbers of ${METHODS[method]} yet`);
+    if (!found) return nothing(`This page has no ${METHODS[method]} attribution yet.`);
     const grid = attributionGrid(shared, found, over);
     const ranks = [...Array(Math.min(NEAREST, grid.columns.length)).keys()];
     const rows = grid.rows.map((unit, row) => {
@@ -113,7 +113,7 @@ const MAKERS_OF_TABLES = {
     });
     const unit = found.signed ? "nats" : "share";
     const columns = [writes(shared.header) ? "written" : "word", ...ranks.flatMap((n) => [["first", "second", "third"][n], unit])];
-    const caption = `What each word owes most to, of ${over === "source" && !isLone(shared.header) ? "the source" : nameOfOver(shared.header, over)}`;
+    const caption = `Largest attributions of each word to ${over === "source" && !isLone(shared.header) ? "the source" : nameOfOver(shared.header, over)}`;
     return { caption: `${caption}: ${METHODS[method]}; ${agreementOf(shared, found)}`, columns, rows };
   },
 
@@ -123,7 +123,7 @@ const MAKERS_OF_TABLES = {
     const rows = heads.map((one) => [
       `${one.layer}.${one.head}${one.off ? ", off" : ""}`, ...names.map((name) => exact(one.values[name])),
     ]);
-    return { caption: `Heads of the ${state.kind} attention, layer.head`, columns: ["head", ...names], rows };
+    return { caption: `Measures of the ${state.kind} heads (layer.head)`, columns: ["head", ...names], rows };
   },
 
   async replay(shared) {
@@ -142,19 +142,19 @@ const MAKERS_OF_TABLES = {
     ]);
     const columns = ["step", ...metrics.map(metricName), "log-probability", "likeliest pieces", ...tracks];
     const which = `${place.kind} ${headName(place.layer, place.head)}`;
-    const caption = `The training: scores, the reference, what was likelier in its places, and ${which}`;
+    const caption = `Training: scores, log-probability of the reference, likeliest pieces, and measures of ${which}`;
     return { caption, columns, rows };
   },
 
   report({ header, state }) {
     const { report } = header;
-    if (!report) return nothing("This page has no report on heads: manyheads inspect MODEL --data DEV.tsv makes one");
+    if (!report) return nothing("This page has no head report. ‘manyheads inspect MODEL --data DEV.tsv’ makes one.");
     const rows = sortedHeads(report.heads, state.sort, state.up).map((one) => [
       nameInReport(one), roleOf(one), ...figureNames.map((figure) => shownFigure(one, figure, true)),
       ...[one.lost.bleu_p, one.lost.chrf_p].map((p) => (p === null ? "–" : exact(p))),
     ]);
     const columns = ["head", "role", ...figureNames.map((figure) => FIGURES[figure].name), "p of BLEU", "p of chrF"];
-    return { caption: `Every head over ${report.pairs} of ${report.of} pairs`, columns, rows };
+    return { caption: `All heads over ${report.pairs} of ${report.of} pairs`, columns, rows };
   },
 
   pieces({ header }) {
@@ -163,7 +163,7 @@ const MAKERS_OF_TABLES = {
       `${piece.start} to ${piece.end}`,
       marksIn(header.spelling[side].marks, piece).map((mark) => `${mark.code} ${mark.name}`).join(", "),
     ]));
-    const columns = ["piece", "text", "id", "bytes", "characters", "not seen"];
+    const columns = ["piece", "text", "id", "bytes", "characters", "invisible characters"];
     return { caption: isLone(header) ? "Pieces of the text" : "Pieces of both texts", columns, rows };
   },
 };
@@ -172,14 +172,14 @@ export async function formOf(shared) {
   return MAKERS_OF_TABLES[shared.state.form](shared);
 }
 
-// Of an attention that is too large for a table, the row of what is selected, the heaviest first.
+// The selected row of an attention that is too large for a table, heaviest weight first.
 function oneRow({ state }, grid, caption) {
   const row = Math.max(0, unitWith(grid.rows, state[namesOf(grid.kind).query]));
   const masked = maskOf(grid);
   const seen = heaviest(rowOf(grid, row)).filter(([n]) => !masked(row, n));
   return {
-    caption: `${caption}. It is too large for a table: this is the row of ‘${visible(grid.rows[row].text)}’`,
-    columns: ["looked at", "weight"],
+    caption: `${caption}. Too large for a table: this is the row of ‘${visible(grid.rows[row].text)}’`,
+    columns: ["key", "weight"],
     rows: seen.map(([n, weight]) => [visible(grid.columns[n].text), exact(weight)]),
   };
 }

@@ -1,4 +1,4 @@
-// View 16, text form: what the other views show, as tables that can be read aloud.
+// View 16, text form: the content of the other views as tables, for screen readers.
 
 import { linksChoice } from "./align.js";
 import { debtChoice } from "./attribution.js";
@@ -12,14 +12,14 @@ import { textWidth } from "./ruler.js";
 import { INK, sheet } from "./saving.js";
 import { formOf } from "./tableforms.js";
 
-const MOST_DRAWN = 120; // rows of a picture
+const MOST_DRAWN = 120; // rows in a picture
 const [LINE_HIGH, COLUMN_GAP] = [20, 22];
 
 export function tablesView(shared) {
   const controls = h("div", { class: "controls" });
   const frame = h("div", { class: "wide reading-table", tabindex: 0, role: "region", "aria-label": "Table" });
   const element = h("div", { class: "tables" }, controls, frame,
-    h("p", { class: "note" }, `In a terminal, ‘manyheads inspect’ without a file shows ${isAtOnce(shared.header) ? "this" : "an attention"} as text.`));
+    h("p", { class: "note" }, `In a terminal, ‘manyheads inspect’ without an output file shows ${isAtOnce(shared.header) ? "this" : "an attention"} as text.`));
   let shown = { caption: "", columns: [""], rows: [] };
   let run = 0;
 
@@ -43,7 +43,7 @@ export function tablesView(shared) {
   };
 }
 
-// A minus that a spreadsheet knows.
+// Turns a text with a typographic minus sign into a number that spreadsheets understand.
 function asNumber(text) {
   return /^−[\d.]+$/.test(text) ? Number(text.replace("−", "-")) : text;
 }

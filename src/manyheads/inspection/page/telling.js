@@ -1,18 +1,18 @@
-// What a model can be told about how it writes, beside the text: how many hypotheses a search keeps; or, where all is
-// written at once, how often places are filled in and how long a translation is. The host says which of them there are.
+// Settings of how a model writes: the beam of a search or, for models that write all at once, the number of iterations
+// and the length of the translation. The host declares which of them the model takes.
 
 import { choice, field } from "./controls.js";
 import { active, h, replaceControls } from "./dom.js";
 
 export const UNTOLD = { beam: 0, iterations: 0, length: "" };
-export const MOST_TOLD = 64; // hypotheses or iterations: a server does no more
+export const MOST_TOLD = 64; // hypotheses or iterations: the limit of the server
 const BEAMS = [
-  [0, "default", "as the model’s recipe says"],
-  [1, "1", "the likeliest piece at each step"],
+  [0, "default", "As in the model’s recipe"],
+  [1, "1", "The likeliest piece at each step"],
   [2, "2"], [4, "4"], [8, "8"],
 ];
-const ITERATIONS = "how often it fills in what it is not sure of; if nothing is said, as often as the model’s recipe says";
-const LENGTH = "so many pieces (12), or so many times the length that it finds likeliest (with a point: 0.8)";
+const ITERATIONS = "How many times uncertain places are filled in again; by default, as in the model’s recipe";
+const LENGTH = "A number of pieces (12), or a multiple of the likeliest length (with a decimal point: 0.8)";
 const TELLERS = {
   beam: beamTeller,
   iterations: (tell, enter) => fieldTeller("iterations", Number, tell, enter, field("Iterations", {
@@ -23,12 +23,12 @@ const TELLERS = {
   })),
 };
 
-// What a host lets its model be told; one that says nothing has a search.
+// The settings that the host declares; without a declaration, the beam.
 export function tellsOf(model) {
   return (model.get("tells") ?? "beam").split(" ").filter((name) => name in TELLERS);
 }
 
-// {element, said(), update(question)}. `tell` is given what is chosen, `enter` a key that may ask for a translation.
+// {element, said(), update(question)}. `tell` is called with a changed setting, `enter` with keys that may submit.
 export function makeTelling(names, tell, enter) {
   const tellers = names.map((name) => TELLERS[name](tell, enter));
   return {
@@ -38,14 +38,15 @@ export function makeTelling(names, tell, enter) {
   };
 }
 
-// A choice is told when it is made.
+// Reports a choice as soon as it is made.
 function beamTeller(tell) {
   const element = h("span", {});
   const update = ({ beam }) => replaceControls(element, choice("Beam", BEAMS, beam, (chosen) => tell({ beam: chosen })));
   return { element, said: () => ({}), update };
 }
 
-// Who is typing is not disturbed by what was answered meanwhile; and what was told, also in vain, is not told again by leaving it.
+// Answers do not overwrite a field while the user types in it. Leaving a field does not submit its value again, even if
+// that was refused.
 function fieldTeller(name, read, tell, enter, element) {
   const input = element.querySelector("input");
   let told = "";

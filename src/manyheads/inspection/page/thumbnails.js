@@ -1,13 +1,13 @@
-// A head as a small picture. Where there are more weights than fit, a pixel has the largest of its block: a mean would
-// wash out the single weights by which a head is known.
+// A head as a small picture. If there are more weights than fit, a pixel shows the largest of its block: a mean would
+// wash out the single weights that characterise a head.
 
 import { imageOf } from "./heatmap.js";
 import { gridOf } from "./weights.js";
 
-export const ACROSS = 48; // weights that a thumbnail has room for
+export const ACROSS = 48; // weights across a thumbnail
 const ROOT = 2; // shades grow with the square root
 
-// The grid of each head of a layer, small enough; null where the plane was left out.
+// The pooled grid of each head of a layer; null if the plane was left out.
 export async function thumbnailGrids(shared, kind, layer) {
   const heads = [...Array(shared.header.model.heads).keys()];
   const grids = await Promise.all(heads.map((head) => gridOf(shared, kind, layer, head)));
@@ -31,7 +31,7 @@ export function pooled(grid, most = ACROSS) {
   return { ...grid, rows: rows.units, columns: columns.units, values, pooled: true };
 }
 
-// Neighbours become one unit, which stands where they stood: what is masked stays so.
+// Merges neighbours into one unit that covers their positions, so masked cells stay masked.
 function blocksOf(units, most) {
   const size = Math.ceil(units.length / most) || 1;
   const count = Math.ceil(units.length / size);

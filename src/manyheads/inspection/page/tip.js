@@ -1,11 +1,11 @@
-// The small card beside the mouse.
+// The tooltip beside the mouse.
 
 import { h, replace } from "./dom.js";
 import { clamp } from "./numbers.js";
 
 const AWAY = 16;
 
-// `host` is what it may not leave.
+// The tooltip stays within `host`.
 export function makeTip(host) {
   const element = h("div", { class: "tip", hidden: true });
   host.append(element);

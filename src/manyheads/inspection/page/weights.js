@@ -1,17 +1,17 @@
-// The grid that a view draws: the weights of one attention, of the units that are shown.
+// The grid that a view draws: the weights of one attention for the units (words or pieces) that are shown.
 
 import { firstRow, isAtOnce, rowSentence } from "./rows.js";
 import { merged, renormalised, rowsOf, unitsOf } from "./words.js";
 
 export const KINDS = ["encoder", "decoder", "cross"];
 
-// The names of what looks and of what is looked at: of places that are filled in, that is what was read there.
+// The sides of queries and keys. In a model that writes all at once, the decoder's keys are the pieces it reads.
 export function sidesOf(header, kind) {
   const target = isAtOnce(header) ? "read" : "target";
   return { queries: kind === "encoder" ? "source" : "target", keys: kind === "decoder" ? target : "source" };
 }
 
-// The piece that row 0 stands for.
+// The index of the piece that row 0 stands for.
 export function firstOfKind(header, kind) {
   return kind === "encoder" ? 0 : firstRow(header);
 }
@@ -20,7 +20,7 @@ export function headName(layer, head) {
   return `layer ${layer}, ${head === null ? "mean of heads" : `head ${head}`}`;
 }
 
-// {kind, rows, columns, values, block, hidden, bounds}, or null where the plane was left out.
+// {kind, rows, columns, values, block, hidden, bounds}, or null if the plane was left out.
 export async function gridOf({ header, planes, state }, kind, layer, head, shift = 0) {
   const plane = await planes(`${kind}/${layer}`);
   return plane && (plane.block > 1 ? coarse(header, plane, kind, head) : full(header, plane, state, kind, head, shift));
@@ -38,18 +38,18 @@ function full(header, plane, state, kind, head, shift) {
   return { kind, rows, columns, values, block: 1, hidden: state.hide, bounds: header.model.bounds[kind] };
 }
 
-// The units of what is looked at.
+// The units of the keys.
 export function readUnits(kind, side, asWords) {
   return keysOf(unitsOf(side, asWords), side.pieces.length - (kind === "decoder" ? 1 : 0));
 }
 
-// The last piece of a translation is written but never read: it is no key.
+// The last piece of a translation is written but never read, so it is not a key.
 function keysOf(units, count) {
   const read = units.map((unit) => ({ ...unit, pieces: unit.pieces.filter((n) => n < count) }));
   return read.filter((unit) => unit.pieces.length > 0);
 }
 
-// Means of blocks stay what they are: they can be neither merged into words nor freed of begin and end.
+// Means of blocks cannot be merged into words, nor can begin and end be hidden.
 function coarse(header, plane, kind, head) {
   const [, high, wide] = plane.shape;
   const sides = sidesOf(header, kind);
@@ -69,7 +69,7 @@ function blocks(side, count, block, first) {
   });
 }
 
-// The mean over every layer and head of the cross-attention.
+// The mean over all layers and heads of the cross-attention.
 export async function meanGrid(shared) {
   const layers = [...Array(shared.header.model.layers.cross).keys()];
   const grids = await Promise.all(layers.map((layer) => gridOf(shared, "cross", layer, null)));
@@ -86,13 +86,13 @@ export function columnOf(grid, n) {
   return grid.rows.map((_, row) => grid.values[row * grid.columns.length + n]);
 }
 
-// Which unit shows a piece; −1 where none does.
+// The index of the unit that contains a piece, or −1.
 export function unitWith(units, piece) {
   return piece === null ? -1 : units.findIndex((unit) => unit.pieces.includes(piece));
 }
 
-// How far a row may look to its left and its right; null = as far as it likes. In the decoder not to what is yet to be
-// written, in a window not beyond it: such a cell is no weight of 0, it was never scored.
+// `left` and `right` bound how far a row may attend; null means no bound. A decoder cannot attend to later pieces, a
+// window not beyond its ends: such cells are not weights of 0, they were never scored.
 export function isSeen([left, right], row, key) {
   return (left === null || key >= row - left) && (right === null || key <= row + right);
 }
@@ -105,7 +105,7 @@ export function maskOf({ rows, columns, bounds }) {
     (right !== null && first[column] > high[row] + right) || (left !== null && last[column] < low[row] - left);
 }
 
-// What a row of a decoder is about.
+// Describes a row of a decoder; empty for other rows.
 export function step(header, grid, row, shown) {
   if (grid.kind === "encoder" || grid.rows[row].rows.length > 1) return "";
   return rowSentence(header, grid.rows[row].rows[0], shown);

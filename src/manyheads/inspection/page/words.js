@@ -1,6 +1,7 @@
-// Pieces into words. Weights of merged keys are added, those of merged queries averaged: a row still adds up to 1.
+// Merges pieces into words. Weights are summed over merged keys and averaged over merged queries: a row still adds up
+// to 1.
 
-// A unit is what is shown as one: a word or a piece. `pieces` are its places among the pieces of its side.
+// A unit is a word or a piece, whichever is shown. `pieces` are the indices of its pieces on its side.
 export function unitsOf(side, asWords) {
   if (!asWords) {
     return side.pieces.map((piece, n) => ({ text: piece.text, pieces: [n], special: side.words[piece.word].special }));
@@ -10,15 +11,15 @@ export function unitsOf(side, asWords) {
   return found;
 }
 
-// Row n − `first` stands for piece n. Of a decoder `first` is the piece that its first row writes (rows.js), or one less
-// for the rows that read a piece. What no row stands for (the begin is never written) is left out.
+// Row n − `first` stands for piece n. For a decoder, `first` is the piece that its first row writes (rows.js), or one
+// less if rows stand for the pieces that they read. Units without a row are left out (begin is never written).
 export function rowsOf(units, rows, first) {
   return units
     .map((unit) => ({ ...unit, rows: unit.pieces.map((n) => n - first).filter((row) => row >= 0 && row < rows) }))
     .filter((unit) => unit.rows.length > 0);
 }
 
-// The mean of the heads, or one of them, as (rows, columns) of units.
+// The weights of one head, or of the mean of heads, as (rows, columns) of units.
 export function merged(plane, head, rows, columns) {
   const [heads, , keys] = plane.shape;
   const area = plane.shape[1] * keys;
@@ -40,7 +41,7 @@ export function merged(plane, head, rows, columns) {
   return values;
 }
 
-// Each row by its sum. A row that has nothing left stays empty.
+// Divides each row by its sum. A row with nothing left stays empty.
 export function renormalised(values, width) {
   for (let from = 0; from < values.length; from += width) {
     let sum = 0;
