@@ -15,6 +15,7 @@ from manyheads.models.config import EncoderConfig
 from manyheads.models.encoder import TextEncoder
 from manyheads.nn import Layout, Padded
 from manyheads.nn.dropout import Dropout
+from manyheads.nn.linear import Linear
 from manyheads.nn.pooling import POOLINGS, Pooling
 from manyheads.nn.unchanged import unchanged
 
@@ -45,7 +46,7 @@ class TextClassifier(nn.Module):
         self.body = TextEncoder(config, vocabulary)
         self.pool = choose("embed.pooling", pooling, POOLINGS)
         self.dropout = Dropout(config.dropout) if config.dropout else unchanged
-        self.classes = nn.Linear(config.width, classes)
+        self.classes = Linear(config.width, classes)
         nn.init.zeros_(self.classes.weight)
         nn.init.zeros_(self.classes.bias)
 

@@ -10,7 +10,6 @@ B texts · T tokens · D width · W words
 
 from dataclasses import dataclass
 
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -21,6 +20,7 @@ from manyheads.models.parts import build_encoder, build_positions
 from manyheads.nn import KeyValueCache, Layout, Padded
 from manyheads.nn.checks import check_ids
 from manyheads.nn.dropout import Dropout
+from manyheads.nn.linear import Linear, linear
 from manyheads.nn.table import Table
 from manyheads.nn.unchanged import unchanged
 
@@ -52,7 +52,7 @@ class LanguageModel(nn.Module):
             raise OptionError(f"a vocabulary needs at least one token, got {vocabulary}")
         self.config = config
         self.words = Table(vocabulary, config.width)
-        self.head = None if config.tie else nn.Linear(config.width, vocabulary, bias=False)
+        self.head = None if config.tie else Linear(config.width, vocabulary, bias=False)
         self.positions = build_positions(config)
         self.dropout = Dropout(config.dropout) if config.dropout else unchanged
         self.decoder = build_encoder(config, causal=True)
@@ -78,7 +78,7 @@ class LanguageModel(nn.Module):
         return self.dropout(self.positions(self.words(ids), layout))
 
     def logits(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch W"]:
-        return F.linear(x, self.output_words)
+        return linear(x, self.output_words)
 
     @property
     def output_words(self) -> Float[Tensor, "W D"]:

@@ -7,7 +7,6 @@
 D width · W words, the mask among them · M places that are requested
 """
 
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -15,6 +14,7 @@ from manyheads.models.config import EncoderConfig
 from manyheads.models.encoder import TextEncoder
 from manyheads.nn import Layout
 from manyheads.nn.feedforward import ACTIVATIONS
+from manyheads.nn.linear import Linear, linear
 from manyheads.nn.norms import make_norm
 
 __all__ = ["MaskedModel"]
@@ -50,7 +50,7 @@ class MaskedModel(nn.Module):
         return self.prediction(states if places is None else states.flatten(0, -2).index_select(0, places))
 
     def logits(self, states: Float[Tensor, "*asked D"]) -> Float[Tensor, "*asked W"]:
-        return F.linear(states, self.output_words, self.output_bias)
+        return linear(states, self.output_words, self.output_bias)
 
     @property
     def output_words(self) -> Float[Tensor, "W D"]:
@@ -77,7 +77,7 @@ class Prediction(nn.Module):
 
     def __init__(self, config: EncoderConfig, vocabulary: int) -> None:
         super().__init__()
-        self.dense = nn.Linear(config.width, config.width)
+        self.dense = Linear(config.width, config.width)
         own = ACTIVATIONS[config.activation]
         self.activation = (own if own.inputs == 1 else ACTIVATIONS["gelu"]).apply  # a gate would need two inputs
         self.norm = make_norm(config.normaliser, config.width, config.norm_eps)

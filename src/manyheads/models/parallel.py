@@ -23,6 +23,7 @@ from manyheads.errors import OptionError
 from manyheads.models.config import SPREAD, ParallelConfig
 from manyheads.models.transformer import PADDING, Transformer, check_vocabulary
 from manyheads.nn import DecoderCache, Layout, Memory, Packed, Padded
+from manyheads.nn.linear import Linear
 
 __all__ = ["LengthPredictor", "Links", "ParallelTransformer", "as_difference", "lengths_of", "likely_lengths"]
 
@@ -150,7 +151,7 @@ class Links(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.query, self.key = nn.Linear(width, width), nn.Linear(width, width)
+        self.query, self.key = Linear(width, width), Linear(width, width)
         self.gate = nn.Linear(width, heads)
         for layer in (self.query, self.key):
             nn.init.xavier_uniform_(layer.weight)

@@ -11,7 +11,6 @@
 B batch · T target tokens · S source tokens · D model width · W words of the target vocabulary
 """
 
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -21,6 +20,7 @@ from manyheads.models.initialise import initialise
 from manyheads.models.parts import Embed, build_decoder, build_encoder
 from manyheads.nn import BeamCache, DecoderCache, Layout, Memory, Padded, Room
 from manyheads.nn.checks import check_ids
+from manyheads.nn.linear import Linear, linear
 from manyheads.nn.table import Table
 
 __all__ = ["PADDING", "Transformer"]
@@ -43,7 +43,7 @@ class Transformer(nn.Module):
         self.config = config
         self.words = Table(source_words, config.width)
         self.target_words = None if config.tie == "all" else Table(target_words, config.width)
-        self.head = nn.Linear(config.width, target_words, bias=False) if config.tie == "none" else None
+        self.head = Linear(config.width, target_words, bias=False) if config.tie == "none" else None
         self.embed_source, self.embed_target = Embed(config), Embed(config)
         self.encoder, self.decoder = build_encoder(config), build_decoder(config)
         initialise(self)
@@ -103,7 +103,7 @@ class Transformer(nn.Module):
 
     def logits(self, x: Float[Tensor, "*target D"]) -> Float[Tensor, "*target W"]:
         """The score of each target word."""
-        return F.linear(x, self.output_words)
+        return linear(x, self.output_words)
 
     @property
     def output_words(self) -> Float[Tensor, "W D"]:

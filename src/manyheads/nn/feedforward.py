@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from manyheads.errors import choose
 from manyheads.nn.checks import check_size
 from manyheads.nn.dropout import Dropout
+from manyheads.nn.linear import Linear
 from manyheads.nn.linear_relu import linear_relu
 from manyheads.nn.unchanged import unchanged
 
@@ -60,11 +61,9 @@ class FeedForward(nn.Module):
     ) -> None:
         super().__init__()
         self.activation = choose("activation", activation, ACTIVATIONS)
-        self.up = nn.Linear(
-            check_size("width", width), check_size("hidden", hidden) * self.activation.inputs, bias=bias
-        )
+        self.up = Linear(check_size("width", width), check_size("hidden", hidden) * self.activation.inputs, bias=bias)
         self.dropout = Dropout(dropout) if dropout else unchanged
-        self.down = nn.Linear(hidden, width, bias=bias)
+        self.down = Linear(hidden, width, bias=bias)
         self.is_biased_relu = bias and activation == "relu"
 
     def forward(self, x: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch D"]:

@@ -11,7 +11,6 @@ B batch · T queries · S keys · H heads · G key/value heads · D model width 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, overload
 
-import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -32,6 +31,7 @@ from manyheads.nn.checks import (
     check_size,
 )
 from manyheads.nn.layout import Layout, Packed, Padded
+from manyheads.nn.linear import Linear, linear
 from manyheads.nn.masks import Window, narrow
 from manyheads.nn.packed import attend_joined, attend_packed
 from manyheads.nn.rotary import Rotary
@@ -86,8 +86,8 @@ class MultiHeadAttention(nn.Module):
         self.value_width = self.key_width if value_width is None else check_size("value_width", value_width)
         self.bounds, self.dropout = narrow(window, causal), check_probability("dropout", dropout)
         self.sizes = (heads * self.key_width, self.kv_heads * self.key_width, self.kv_heads * self.value_width)
-        self.input = nn.Linear(width, sum(self.sizes), bias=bias)
-        self.output = nn.Linear(heads * self.value_width, width, bias=bias if output_bias is None else output_bias)
+        self.input = Linear(width, sum(self.sizes), bias=bias)
+        self.output = Linear(heads * self.value_width, width, bias=bias if output_bias is None else output_bias)
         self.query_norm = HeadNorm(self.key_width) if qk_norm else unchanged
         self.key_norm = HeadNorm(self.key_width) if qk_norm else unchanged
         self.rotate = unchanged if rotary is None else check_rotary(rotary, self.key_width)
@@ -157,7 +157,7 @@ class MultiHeadAttention(nn.Module):
             k, v = self._keys_values(k, v, layout)
             return self._queries(q, layout), k, v
         for_queries, for_memory = self._halves()
-        q = self._queries(F.linear(x, *for_queries), layout)
+        q = self._queries(linear(x, *for_queries), layout)
         if isinstance(memory, KeyValue):
             k, v = memory
             check_layout("memory", (k.shape[0], k.shape[2]) if k.ndim == 4 else k.shape[:1], memory_layout)
@@ -187,7 +187,7 @@ class MultiHeadAttention(nn.Module):
 
     def _read(self, memory: Tensor, layout: Layout | None, projection: Projection) -> KeyValue:
         check_sequence("memory", memory, layout, self.width)
-        k, v = F.linear(memory, *projection).split_with_sizes(self.sizes[1:], dim=-1)
+        k, v = linear(memory, *projection).split_with_sizes(self.sizes[1:], dim=-1)
         return self._keys_values(k, v, layout)
 
     def _queries(self, q: Tensor, layout: Layout | None) -> Tensor:
@@ -208,7 +208,7 @@ class MultiHeadAttention(nn.Module):
         else:
             check_sequence("memory", memory, memory_layout, self.width)
             for_queries, for_memory = self._halves()
-            q, kv = F.linear(x, *for_queries), F.linear(memory, *for_memory).unflatten(-1, (-1, self.key_width))
+            q, kv = linear(x, *for_queries), linear(memory, *for_memory).unflatten(-1, (-1, self.key_width))
         check_memory(layout, memory_layout, mask, banded=self.bounds != (None, None))
         assert isinstance(memory_layout, Packed)  # check_memory has made sure of it
         check_segments(layout, memory_layout)

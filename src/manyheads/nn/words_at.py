@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from manyheads.nn.linear import linear, weight_gradient
 from manyheads.nn.norms import half_of
 
 __all__ = ["are_best", "words_at"]
@@ -67,9 +68,9 @@ class LogTotal(torch.autograd.Function):
         of_rows, of_words = torch.empty_like(rows), torch.zeros_like(words, dtype=ctx.kind)
         for some, logits in in_shares(rows, words):
             p = wide(logits).sub_(totals[some, None]).exp_().mul_(gradient[some, None]).to(rows.dtype)
-            of_rows[some] = p @ words
+            of_rows[some] = linear(p, words.T)
             if ctx.needs_input_grad[1]:  # not if the table is frozen
-                of_words += p.T @ rows[some]
+                of_words += weight_gradient(p, rows[some])
         return of_rows, of_words if ctx.needs_input_grad[1] else None
 
 
@@ -81,7 +82,7 @@ def in_shares(
     with torch.autocast(rows.device.type, enabled=False):
         for start in range(0, len(rows), share):
             some = slice(start, start + share)
-            yield some, rows[some] @ words.T
+            yield some, linear(rows[some], words)
 
 
 def wide(x: Tensor) -> Tensor:

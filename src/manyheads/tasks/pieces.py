@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from manyheads.nn.add_norm import half_of
+from manyheads.nn.linear import linear, weight_gradient
 from manyheads.tasks.teachers import Cost, Judge
 
 __all__ = ["from_states", "in_pieces"]
@@ -45,7 +45,7 @@ def from_states(
 ) -> Float[Tensor, ""]:  # fmt: skip
     """The same for the logits states · tableᵀ + bias, in the precision that autocast wants."""
     if at_once(states, states[..., 0].numel() * len(table)) or not torch.is_grad_enabled():
-        return in_pieces(judge, F.linear(states, table, bias), labels, cost)
+        return in_pieces(judge, linear(states, table, bias), labels, cost)
     return JudgeShares.apply(states.to(half_of(states)), table, bias, labels.flatten(), judge, cost)  # type: ignore[no-any-return]
 
 
@@ -90,9 +90,10 @@ class JudgeShares(torch.autograd.Function):
         sums, losses = Gradients(passes, *learning), []
         with torch.autocast("cpu", enabled=False):
             for some in slices(labels, SHARE // (len(passes) * len(table))):
-                logits = F.linear(passes[:, some], words, biases)
+                rows = passes[:, some].flatten(0, 1)
+                logits = linear(rows, words, biases).unflatten(0, (len(passes), -1))
                 losses.append(judged(logits, labels[some], judge, cost.of(some), logits))
-                sums.add(some, logits, words, passes[:, some])  # gradients have replaced the logits
+                sums.add(some, logits, words, rows)  # gradients have replaced the logits
         ctx.save_for_backward(*sums.all_of_them())
         ctx.shape = states.shape
         return sum_of(losses)
@@ -117,14 +118,14 @@ class Gradients:
         some: slice,
         by_logits: Float[Tensor, "P n W"],
         words: Float[Tensor, "W D"],
-        states: Float[Tensor, "P n D"],
+        states: Float[Tensor, "P*n D"],
     ) -> None:
-        self.states[:, some] = by_logits @ words
-        rows = by_logits.flatten(0, 1)
+        self.states[:, some] = linear(by_logits, words.T)
+        by_rows = by_logits.flatten(0, 1)
         if self.table is not None:
-            self.table += rows.T @ states.flatten(0, 1)
+            self.table += weight_gradient(by_rows, states)
         if self.bias is not None:
-            self.bias += rows.sum(0, dtype=self.bias.dtype)
+            self.bias += by_rows.sum(0, dtype=self.bias.dtype)
 
     def all_of_them(self) -> tuple[Tensor | None, ...]:
         return self.states, self.table, self.bias

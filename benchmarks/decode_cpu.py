@@ -1,0 +1,93 @@
+"""Translation speed on a CPU against Hugging Face: the same random weights, the same search, in one run, turn by turn.
+
+    python -m benchmarks.decode_cpu --json benchmarks/results/decode_cpu.json
+
+A base model in Marian's shape (benchmarks/marian.py) reads 25 ids and writes 25, since random weights hardly ever write
+an end. It is measured once more with the products of PyTorch's F.linear (nn/linear.py says when ours are others).
+"""
+
+import argparse
+import statistics
+from functools import partial
+from itertools import product
+from pathlib import Path
+from unittest import mock
+
+import torch
+from torch import Tensor
+
+from benchmarks.decode_gpu import OURS, Search, timed
+from benchmarks.marian import as_marian, generate
+from benchmarks.setting import setting, write_json
+from manyheads import Transformer, TransformerConfig
+from manyheads.decoding.beam import beam_search
+from manyheads.decoding.greedy import decode_one_by_one
+from manyheads.nn import linear
+from manyheads.text.tokenizer import END, FIRST
+
+SHAPE = TransformerConfig(norm="post", bias=True, positions="sinusoidal-split", tie="all")
+PLAIN, THEIRS = "manyheads, products by F.linear", "Hugging Face generate"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batch", nargs="+", type=int, default=[1, 32])
+    parser.add_argument("--beam", nargs="+", type=int, default=[1, 4])
+    parser.add_argument("--vocabulary", type=int, default=16_000)
+    parser.add_argument("--tokens", type=int, default=25, help="of a source, its end counted, and of an output")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    torch.manual_seed(1)
+    model = Transformer(SHAPE, options.vocabulary).eval()
+    marian = as_marian(model)
+    rows = []
+    for size, beam in product(options.batch, options.beam):
+        source = torch.randint(FIRST, options.vocabulary, (size, options.tokens))
+        source[:, -1] = END
+        works = {OURS: ours(model, beam), PLAIN: plain(ours(model, beam)), THEIRS: partial(generate, marian, beam=beam)}
+        rows.append({"batch": size, "beam": beam, **measure(works, source, options.tokens, options.rounds)})
+        print(line(rows[-1]), flush=True)
+        if options.json:
+            write_json(options.json, {**setting(torch.device("cpu")), "tokens": options.tokens, "rows": rows})
+
+
+def ours(model: Transformer, beam: int) -> Search:
+    def search(source: Tensor, limit: int) -> list[list[int]]:
+        limits = [limit] * len(source)
+        if beam == 1:
+            return [found.ids for found in decode_one_by_one(model, source, limits)]
+        return [found[0].ids for found in beam_search(model, source, limits, beam=beam, alpha=0.0)]
+
+    return torch.no_grad()(search)
+
+
+def plain(search: Search) -> Search:
+    return mock.patch.object(linear, "ONEDNN", False)(search)
+
+
+def measure(works: dict[str, Search], source: Tensor, tokens: int, rounds: int) -> dict:
+    """Medians over the rounds, after a first pass. The order is reversed from round to round."""
+    outputs = {name: timed(work, [(source, tokens)])[1] for name, work in works.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in works}
+    for turn in range(rounds):
+        for name in list(works) if turn % 2 else reversed(works):
+            seconds[name].append(timed(works[name], [(source, tokens)])[0])
+    medians = {name: statistics.median(spent) for name, spent in seconds.items()}
+    pairs = list(zip(outputs[OURS], outputs[THEIRS], strict=True))
+    return {
+        "seconds": medians,
+        "tokens_s": {name: sum(map(len, outputs[name])) / medians[name] for name in works},
+        "ratio": medians[THEIRS] / medians[OURS],
+        "worst_ratio": min(b / a for a, b in zip(seconds[OURS], seconds[THEIRS], strict=True)),
+        "identical": sum(a == b for a, b in pairs) / len(pairs),
+    }
+
+
+def line(row: dict) -> str:
+    speeds = "  ".join(f"{name} {speed:,.0f} tokens/s" for name, speed in row["tokens_s"].items())
+    return f"batch {row['batch']:>2}  beam {row['beam']}  {speeds}  {row['ratio']:.2f}×  same {row['identical']:.0%}"
+
+
+if __name__ == "__main__":
+    main()
