@@ -4,6 +4,7 @@ B batch · H heads · G key/value heads · T queries · S keys · K key width ·
 """
 
 from contextlib import AbstractContextManager
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from manyheads.nn.masks import Window, within
+from manyheads.nn.sliced import in_slices, slices_apply
 
 __all__ = ["fused_attention"]
 
@@ -31,10 +33,15 @@ def fused_attention(
     scale: float | None = None,
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H T V"]:
-    """The same as `attention` for dot-product scores, but shapes are not checked.
+    """The same as `attention` for dot-product scores, but shapes are not checked."""
+    kernel = partial(in_one_kernel, window=window, scale=scale, dropout=dropout)
+    return in_slices(kernel, q, k, v, mask) if slices_apply(q, k, dropout) else kernel(q, k, v, mask)
 
-    A plain causal window needs no mask in memory.
-    """
+
+def in_one_kernel(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, window: Window, scale: float | None, dropout: float
+) -> Tensor:
+    """A plain causal window needs no mask in memory."""
     grouped = bool(q.shape[1] != k.shape[1])  # under tracing, the comparison is a tensor
     if mask is None and window == (None, 0) and q.shape[2] == k.shape[2]:
         return F.scaled_dot_product_attention(q, k, v, None, dropout, True, scale=scale, enable_gqa=grouped)

@@ -1,0 +1,115 @@
+"""Attention in slices: what the kernel computes in float32, rounded, however the batch is cut."""
+
+from functools import partial
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from manyheads.nn import attention, causal_mask
+from manyheads.nn import sliced as module
+from manyheads.nn.fused import fused_attention, in_one_kernel
+from manyheads.nn.sliced import SHORT, in_slices, slices_apply
+
+BATCH, HEADS, QUERIES, KEYS, WIDTH = 7, 4, 6, 9, 8
+
+MASKS = {
+    "none": None,
+    "keys": torch.rand(BATCH, 1, 1, KEYS) < 0.7,
+    "all axes": torch.rand(BATCH, HEADS, QUERIES, KEYS) < 0.7,
+    "same for all sentences": torch.rand(QUERIES, KEYS) < 0.7,
+    "a query with nothing": (torch.arange(BATCH) != 3)[:, None, None, None].expand(-1, 1, QUERIES, KEYS),
+}
+GROUPS = {"heads": HEADS, "grouped heads": 2}
+
+
+@pytest.fixture
+def small_slices(monkeypatch):
+    """Two sentences at a time, one in the last slice."""
+    monkeypatch.setattr(module, "SLICE", 2 * HEADS * QUERIES * WIDTH // torch.get_num_threads())
+
+
+def given(groups=HEADS, keys=KEYS, value_width=5, dtype=torch.bfloat16):
+    """Queries, keys and values as projections leave them, heads last but one in memory."""
+    torch.manual_seed(1)
+    shapes = (BATCH, QUERIES, HEADS, WIDTH), (BATCH, keys, groups, WIDTH), (BATCH, keys, groups, value_width)
+    return [torch.randn(shape).to(dtype).transpose(1, 2).requires_grad_() for shape in shapes]
+
+
+def results(attend, tensors):
+    out = attend(*tensors)
+    gradient = torch.linspace(-1, 1, out.numel()).view(out.shape)
+    return [out, *torch.autograd.grad(out, tensors, gradient.to(out.dtype))]
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("groups", GROUPS)
+def test_it_is_float32_rounded(mask, groups, small_slices):
+    kernel = partial(in_one_kernel, window=(None, None), scale=None, dropout=0.0)
+    tensors = given(GROUPS[groups])
+    ours = results(lambda *qkv: in_slices(kernel, *qkv, MASKS[mask]), tensors)
+    wide = [t.detach().float().requires_grad_() for t in tensors]
+    expected = results(lambda *qkv: kernel(*qkv, MASKS[mask]).bfloat16(), wide)
+    for one, other in zip(ours, expected, strict=True):
+        assert one.dtype == torch.bfloat16
+        assert one.isfinite().all()
+        assert torch.equal(one, other.bfloat16())
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_it_is_the_formula(mask, small_slices):
+    tensors = given()
+    assert slices_apply(*tensors[:2], 0.0)
+    ours = results(partial(attention, mask=MASKS[mask]), tensors)
+    exact = results(partial(attention, mask=MASKS[mask]), [t.detach().double().requires_grad_() for t in tensors])
+    for one, other in zip(ours, exact, strict=True):
+        assert torch.allclose(one.double(), other, atol=0.02, rtol=0.01)
+
+
+def test_causal_attention(small_slices):
+    tensors = given(keys=QUERIES)
+    ours = results(partial(attention, causal=True), tensors)
+    for one, other in zip(ours, results(partial(attention, mask=causal_mask(QUERIES)), tensors), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_nobody_has_to_come(small_slices):
+    tensors = [t.detach()[:0].requires_grad_() for t in given()]
+    assert [x.shape[0] for x in results(attention, tensors)] == [0, 0, 0, 0]
+
+
+def test_only_what_was_given_waits_for_the_backward_pass(small_slices):
+    waiting, tensors = [], given()
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: waiting.append(x) or x, lambda x: x):
+        attention(*tensors)
+    assert [x.data_ptr() for x in waiting] == [x.data_ptr() for x in tensors]
+
+
+def test_under_autocast_it_is_as_precise_as_without_mixing(small_slices):
+    tensors = given(dtype=torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert slices_apply(*tensors[:2], 0.0)
+        ours = results(attention, tensors)
+    rounded = [t.detach().bfloat16().requires_grad_() for t in tensors]
+    for one, other in zip(ours, results(attention, rounded), strict=True):
+        assert torch.equal(one.bfloat16(), other)
+    assert ours[0].dtype == torch.bfloat16
+    assert ours[1].dtype == torch.float32
+
+
+def test_where_it_applies():
+    q, k, v = given()
+    assert slices_apply(q, k, 0.0)
+    assert slices_apply(*given(keys=SHORT)[:2], 0.0)
+    assert not slices_apply(*given(keys=SHORT + 1)[:2], 0.0)
+    assert not slices_apply(q, k, 0.1)  # what is drawn would be drawn again
+    assert not slices_apply(q.detach(), k.detach(), 0.0)
+    assert not slices_apply(q.float(), k.float(), 0.0)
+    with torch.no_grad():
+        assert not slices_apply(q, k, 0.0)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not slices_apply(q.double(), k.double(), 0.0)
+    with FlopCounterMode(display=False) as counter:
+        assert not slices_apply(q, k, 0.0)
+        fused_attention(q, k, v)
+    assert counter.get_total_flops() > 0
