@@ -6,6 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from manyheads.cli.options import Out
+from manyheads.freed import keep_freed_memory
 
 __all__ = ["demo"]
 
@@ -33,4 +34,5 @@ def demo(
 
     from manyheads.demo import run_demo
 
+    keep_freed_memory()
     run_demo(Path(out), Out(), resume=resume)

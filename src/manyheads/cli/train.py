@@ -7,6 +7,7 @@ from cyclopts import Parameter
 
 from manyheads.cli.changes import parse_changes
 from manyheads.cli.options import Device, Files, Settings
+from manyheads.freed import keep_freed_memory
 
 __all__ = ["train"]
 
@@ -71,6 +72,7 @@ def train(
     """
     from manyheads.training.api import train as train_model
 
+    keep_freed_memory()
     trained = train_model(
         recipe, train=train, dev=dev or None, out=out, base=base, teachers=teacher, old_dev=old_dev or None,
         changes=parse_changes(settings), resume=resume, data_changed=data_changed,
