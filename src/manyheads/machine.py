@@ -15,7 +15,7 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 WIDE = 256
 """The width from which a CPU gains more by multiplying in bf16 than it loses by rounding to it, whatever the batches.
 
-With AVX512-BF16 a step of `small` is 1.4 times as fast. Narrow models gain in large batches and lose in small ones."""
+With AVX512-BF16 a step of `small` is 1.5 times as fast. Narrow models gain in large batches and lose in small ones."""
 
 __all__ = ["Machine", "choose_device", "choose_dtype", "choose_machine", "precision_of"]
 
