@@ -15,6 +15,7 @@ from manyheads.nn import linear
 def test_all_write_the_same(beam, monkeypatch):
     monkeypatch.setattr(linear, "ONEDNN", hasattr(torch.ops.mkldnn, "_linear_pointwise"))
     monkeypatch.setattr(linear, "FEWEST", 1)
+    monkeypatch.setattr(linear, "FEWEST_OF_FEW", 1)
     torch.manual_seed(1)
     model = Transformer(replace(SHAPE, width=32, layers=1, heads=2, feedforward=64), 50).eval()
     marian = as_marian(model)

@@ -1,5 +1,8 @@
 """Products by oneDNN: the same as F.linear, with the same derivatives, and F.linear itself wherever they do not apply."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,7 @@ def onednn(monkeypatch):
         pytest.skip("this PyTorch was built without oneDNN")
     monkeypatch.setattr(module, "ONEDNN", True)
     monkeypatch.setattr(module, "FEWEST", 1)
+    monkeypatch.setattr(module, "FEWEST_OF_FEW", 1)
 
 
 @pytest.fixture
@@ -49,7 +53,7 @@ def test_the_product_and_its_gradients_are_those_of_float64(shape, bias, calls):
     ours = torch.autograd.grad(y, tensors, gradient.float())
     for one, other in zip(ours, torch.autograd.grad(expected, wide, gradient), strict=True):
         assert torch.allclose(one.double(), other, atol=1e-5)
-    assert len(calls) == 3  # forward, by x, by W
+    assert len(calls) == (0 if len(shape) == 1 else 3)  # forward, by x, by W
 
 
 def test_gradients_have_gradients():
@@ -65,10 +69,11 @@ def test_gradients_have_gradients():
         assert torch.allclose(one.double(), other, atol=1e-4)
 
 
-def test_forward_derivatives():
+@pytest.mark.parametrize("grad", [True, False])
+def test_forward_derivatives(grad):
     tensors = [t.detach() for t in given((5, 7))]
     tangents = [torch.randn_like(t) for t in tensors]
-    with forward_ad.dual_level():
+    with forward_ad.dual_level(), torch.set_grad_enabled(grad):
         duals = [forward_ad.make_dual(*pair) for pair in zip(tensors, tangents, strict=True)]
         ours, theirs = (forward_ad.unpack_dual(product(*duals)).tangent for product in (linear, F.linear))
     assert torch.allclose(ours, theirs, atol=1e-5)
@@ -79,6 +84,103 @@ def test_only_the_gradients_that_are_asked_for_are_computed(calls):
     linear(x.detach(), weight, bias.detach()).sum().backward()
     assert x.grad is None
     assert len(calls) == 2
+
+
+WHO_LEARNS = {"x": (0,), "W": (1,), "b": (2,), "x, b": (0, 2), "all": (0, 1, 2)}
+
+
+@pytest.mark.parametrize("who", WHO_LEARNS)
+def test_what_waits_for_the_backward_pass_is_what_pytorch_keeps(who):
+    def kept(product):
+        tensors = [t.detach().requires_grad_(n in WHO_LEARNS[who]) for n, t in enumerate(given((5, 7)))]
+        waiting = []
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: waiting.append(t.numel()) or t, lambda t: t):
+            product(*tensors)
+        return sorted(waiting)
+
+    assert kept(linear) == kept(F.linear)
+
+
+def test_the_output_may_be_changed_in_place():
+    tensors = given((2, 3, 7))
+    ours, theirs = (torch.autograd.grad(product(*tensors).mul_(2).sum(), tensors) for product in (linear, F.linear))
+    for one, other in zip(ours, theirs, strict=True):
+        assert torch.allclose(one, other, atol=1e-5)
+
+
+def test_without_memory_for_code_pytorch_computes(monkeypatch):
+    def too_little(*_):
+        raise RuntimeError("could not create a primitive")
+
+    monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", too_little)
+    tensors = given((5, 7))
+    y = linear(*tensors)
+    assert torch.equal(y, F.linear(*tensors))
+    y.sum().backward()
+    assert torch.equal(tensors[2].grad, torch.full((11,), 5.0))
+
+
+def test_other_errors_are_raised(monkeypatch):
+    def gone(*_):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", gone)
+    with pytest.raises(RuntimeError, match="allocate"):
+        linear(*given((5, 7)))
+
+
+BIASES = {
+    "expanded": lambda: torch.randn(1).expand(11),
+    "every other": lambda: torch.randn(22)[::2],
+    "a column": lambda: torch.randn(11, 3)[:, 1],
+    "one for all": lambda: torch.randn(1),
+    "a row": lambda: torch.randn(1, 11),
+}
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("name", BIASES)
+def test_an_odd_bias_is_left_to_pytorch(name, calls):
+    x, weight, bias = torch.randn(5, 7), torch.randn(11, 7), BIASES[name]()
+    assert torch.equal(linear(x, weight, bias), F.linear(x, weight, bias))
+    assert calls == []
+
+
+def test_a_vector_of_weights_is_left_to_pytorch(calls):
+    assert F.linear(torch.ones(2, 7), torch.ones(7)).tolist() == [7, 7]
+    with torch.no_grad():
+        assert not module.suits(torch.ones(2, 7), torch.ones(7), None)
+
+
+SIZES = """
+import resource, torch
+from manyheads.nn import linear as module
+module.ONEDNN, module.FEWEST, module.FEWEST_OF_FEW = True, 1, 1
+module.keep_less_code()
+layer = module.Linear(256, 256)
+def held():
+    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize() / 2**20
+with torch.no_grad():
+    layer(torch.zeros(2, 256))
+    before = held()
+    for rows in range(3, 600):
+        layer(torch.zeros(rows, 256))
+print(held() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the memory that is held")
+def test_code_for_many_sizes_is_not_kept():
+    """PyTorch would keep 0.6 MB for each size."""
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_CACHE_CAPACITY")}
+    done = subprocess.run([sys.executable, "-c", SIZES], env=environment, capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 200
+
+
+def test_what_is_set_by_hand_stays():
+    environment = {"LRU_CACHE_CAPACITY": "7"}
+    module.keep_less_code(environment)
+    assert environment == {"LRU_CACHE_CAPACITY": "7", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": str(module.CODE_KEPT)}
 
 
 @pytest.mark.parametrize("widths", [(11, 7), (7, 11)])
@@ -93,7 +195,7 @@ def test_factors_may_be_views():
     assert torch.allclose(linear(x, weight), F.linear(x, weight), atol=1e-5)
 
 
-def test_a_row_does_not_depend_on_the_rows_beside_it():
+def test_a_row_is_what_it_is_beside_other_rows_but_for_rounding():
     x, weight = torch.randn(40, 64), torch.randn(100, 64)
     together = linear(x, weight)
     for rows in (2, 3, 5, 8, 17, 32):
@@ -130,8 +232,10 @@ def test_autocast_goes_before(calls):
     assert calls == []
 
 
-def test_small_products_are_left_to_pytorch(calls, monkeypatch):
-    monkeypatch.setattr(module, "FEWEST", 5 * 7 * 11)
+@pytest.mark.parametrize(("bound", "few"), [("FEWEST", 3), ("FEWEST_OF_FEW", 5)])
+def test_small_products_are_left_to_pytorch(bound, few, calls, monkeypatch):
+    monkeypatch.setattr(module, "FEW_ROWS", few)
+    monkeypatch.setattr(module, bound, 5 * 7 * 11)
     x, weight, _ = (t.detach() for t in given((5, 7)))
     linear(x[:4], weight)
     assert calls == []

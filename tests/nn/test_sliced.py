@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from manyheads.nn import attention, causal_mask
 from manyheads.nn import sliced as module
-from manyheads.nn.fused import fused_attention, in_one_kernel
+from manyheads.nn.fused import in_one_kernel
 from manyheads.nn.sliced import SHORT, in_slices, slices_apply
 
 BATCH, HEADS, QUERIES, KEYS, WIDTH = 7, 4, 6, 9, 8
@@ -29,7 +29,7 @@ def small_slices(monkeypatch):
     monkeypatch.setattr(module, "SLICE", 2 * HEADS * QUERIES * WIDTH // torch.get_num_threads())
 
 
-def given(groups=HEADS, keys=KEYS, value_width=5, dtype=torch.bfloat16):
+def given(groups=HEADS, keys=KEYS, value_width=WIDTH, dtype=torch.bfloat16):
     """Queries, keys and values as projections leave them, heads last but one in memory."""
     torch.manual_seed(1)
     shapes = (BATCH, QUERIES, HEADS, WIDTH), (BATCH, keys, groups, WIDTH), (BATCH, keys, groups, value_width)
@@ -45,7 +45,7 @@ def results(attend, tensors):
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("groups", GROUPS)
 def test_it_is_float32_rounded(mask, groups, small_slices):
-    kernel = partial(in_one_kernel, window=(None, None), scale=None, dropout=0.0)
+    kernel = partial(in_one_kernel, window=(None, None), scale=None)
     tensors = given(GROUPS[groups])
     ours = results(lambda *qkv: in_slices(kernel, *qkv, MASKS[mask]), tensors)
     wide = [t.detach().float().requires_grad_() for t in tensors]
@@ -59,7 +59,7 @@ def test_it_is_float32_rounded(mask, groups, small_slices):
 @pytest.mark.parametrize("mask", MASKS)
 def test_it_is_the_formula(mask, small_slices):
     tensors = given()
-    assert slices_apply(*tensors[:2], 0.0)
+    assert slices_apply(*tensors, 0.0)
     ours = results(partial(attention, mask=MASKS[mask]), tensors)
     exact = results(partial(attention, mask=MASKS[mask]), [t.detach().double().requires_grad_() for t in tensors])
     for one, other in zip(ours, exact, strict=True):
@@ -88,7 +88,7 @@ def test_only_what_was_given_waits_for_the_backward_pass(small_slices):
 def test_under_autocast_it_is_as_precise_as_without_mixing(small_slices):
     tensors = given(dtype=torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
-        assert slices_apply(*tensors[:2], 0.0)
+        assert slices_apply(*tensors, 0.0)
         ours = results(attention, tensors)
     rounded = [t.detach().bfloat16().requires_grad_() for t in tensors]
     for one, other in zip(ours, results(attention, rounded), strict=True):
@@ -97,19 +97,58 @@ def test_under_autocast_it_is_as_precise_as_without_mixing(small_slices):
     assert ours[1].dtype == torch.float32
 
 
+@pytest.mark.parametrize(("given_as", "under"), [(torch.float16, torch.bfloat16), (torch.bfloat16, torch.float16)])
+def test_autocast_decides_between_halves(given_as, under):
+    tensors = given(dtype=given_as)
+    with torch.autocast("cpu", under):
+        assert attention(*tensors).dtype == under
+
+
+def test_the_output_may_be_changed_in_place(small_slices):
+    tensors = given()
+    out = attention(*tensors)
+    (expected,) = torch.autograd.grad(2 * out, tensors[:1], torch.ones_like(out), retain_graph=True)
+    changed = attention(*tensors).transpose(1, 2).flatten(2)
+    changed.mul_(2)
+    (one,) = torch.autograd.grad(changed, tensors[:1], torch.ones_like(changed))
+    assert torch.equal(one, expected)
+
+
+@pytest.mark.plain
+def test_a_length_that_varies_can_be_exported():
+    class Layer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.factor = torch.nn.Parameter(torch.ones(()).bfloat16())
+
+        def forward(self, q, k, v):
+            return attention(q * self.factor, k, v)
+
+    q, k, v = (t.detach().contiguous() for t in given())
+    length = torch.export.Dim("S", min=2, max=4096)
+    exported = torch.export.export(Layer(), (q, k, v), dynamic_shapes=({}, {2: length}, {2: length})).module()
+    longer = torch.randn(BATCH, HEADS, SHORT + 9, WIDTH).bfloat16()
+    assert exported(q, longer, longer).shape == q.shape
+
+
+@pytest.mark.plain
+def test_keys_for_other_sentences_are_left_to_pytorch():
+    q, k, v = given()
+    assert not slices_apply(q, k[:1], v[:1], 0.0)
+
+
 def test_where_it_applies():
     q, k, v = given()
-    assert slices_apply(q, k, 0.0)
-    assert slices_apply(*given(keys=SHORT)[:2], 0.0)
-    assert not slices_apply(*given(keys=SHORT + 1)[:2], 0.0)
-    assert not slices_apply(q, k, 0.1)  # what is drawn would be drawn again
-    assert not slices_apply(q.detach(), k.detach(), 0.0)
-    assert not slices_apply(q.float(), k.float(), 0.0)
+    assert slices_apply(q, k, v, 0.0)
+    assert slices_apply(*given(keys=SHORT), 0.0)
+    assert not slices_apply(*given(keys=SHORT + 1), 0.0)
+    assert not slices_apply(*given(value_width=WIDTH + 1), 0.0)
+    assert not slices_apply(q, k, v, 0.1)
+    assert not slices_apply(q.detach(), k.detach(), v, 0.0)
+    assert not slices_apply(q.float(), k.float(), v.float(), 0.0)
     with torch.no_grad():
-        assert not slices_apply(q, k, 0.0)
+        assert not slices_apply(q, k, v, 0.0)
     with torch.autocast("cpu", torch.bfloat16):
-        assert not slices_apply(q.double(), k.double(), 0.0)
-    with FlopCounterMode(display=False) as counter:
-        assert not slices_apply(q, k, 0.0)
-        fused_attention(q, k, v)
-    assert counter.get_total_flops() > 0
+        assert not slices_apply(q.double(), k.double(), v.double(), 0.0)
+    with FlopCounterMode(display=False):
+        assert not slices_apply(q, k, v, 0.0)

@@ -34,13 +34,15 @@ def fused_attention(
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H T V"]:
     """The same as `attention` for dot-product scores, but shapes are not checked."""
-    kernel = partial(in_one_kernel, window=window, scale=scale, dropout=dropout)
-    return in_slices(kernel, q, k, v, mask) if slices_apply(q, k, dropout) else kernel(q, k, v, mask)
+    if slices_apply(q, k, v, dropout):
+        return in_slices(partial(in_one_kernel, window=window, scale=scale), q, k, v, mask)
+    return in_one_kernel(q, k, v, mask, window, scale, dropout)
 
 
 def in_one_kernel(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, window: Window, scale: float | None, dropout: float
-) -> Tensor:
+    q: Float[Tensor, "B H T K"], k: Float[Tensor, "B G S K"], v: Float[Tensor, "B G S V"],
+    mask: Tensor | None, window: Window, scale: float | None, dropout: float = 0.0,
+) -> Float[Tensor, "B H T V"]:  # fmt: skip
     """A plain causal window needs no mask in memory."""
     grouped = bool(q.shape[1] != k.shape[1])  # under tracing, the comparison is a tensor
     if mask is None and window == (None, 0) and q.shape[2] == k.shape[2]:

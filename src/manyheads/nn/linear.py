@@ -1,14 +1,15 @@
-"""x · Wᵀ + b. On processors from AMD by oneDNN, which multiplies float32 matrices there twice as fast as MKL does.
+"""x · Wᵀ + b. On processors from AMD by oneDNN, which multiplies float32 matrices there up to twice as fast as MKL.
 
-PyTorch contains both libraries and uses MKL for float32, whatever the processor. On two cores of an EPYC with AVX-512,
-4,096 × 512 times 512 × 2,048 takes MKL 39 ms and oneDNN 18; docs/decisions.md has more figures. PyTorch calls oneDNN for
-plain float32 tensors only in code that it has compiled, so the operator that compiled code calls is called here.
-`torch.backends.mkldnn.enabled = False` turns it off.
+PyTorch contains both libraries and uses MKL for float32, whatever the processor. It calls oneDNN for plain float32
+tensors only in code that it has compiled, so the operator that compiled code calls is called here. docs/decisions.md
+has figures; `torch.backends.mkldnn.enabled = False` turns it off.
 
 N rows · D input width · F output width
 """
 
+import os
 import platform
+from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,21 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from manyheads.nn.watched import is_watched
 
 __all__ = ["Linear", "linear", "weight_gradient"]
 
 PLAIN = (Tensor, nn.Parameter)
-FEWEST = 2**20  # multiply-adds: below, calling oneDNN takes longer than it saves
+FEWEST = 2**22
+"""Multiply-adds: oneDNN generates code for each new shape, in 0.35 ms, which small products do not make up for."""
+
+FEW_ROWS, FEWEST_OF_FEW = 16, 2**20
+"""So few rows are those of a search, which multiplies the same shapes again at every step."""
+
+CODE_KEPT = 64
+"""Shapes whose code is kept: it takes about a megabyte each. A training step has some 40; oneDNN would keep 1,024."""
 
 
 def is_faster() -> bool:
@@ -39,7 +48,15 @@ def processor() -> str:
         return platform.processor()
 
 
+def keep_less_code(environment: MutableMapping[str, str] = os.environ) -> None:
+    """Bound oneDNN's cache, and PyTorch's of the same: both are read when oneDNN is first used, not before."""
+    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        environment.setdefault(name, str(CODE_KEPT))
+
+
 ONEDNN = is_faster()
+if ONEDNN:
+    keep_less_code()
 
 
 class Linear(nn.Linear):
@@ -52,62 +69,69 @@ class Linear(nn.Linear):
 def linear(
     x: Float[Tensor, "*batch D"], weight: Float[Tensor, "F D"], bias: Float[Tensor, " F"] | None = None
 ) -> Float[Tensor, "*batch F"]:
-    """F.linear, with gradients of every order."""
-    if not (ONEDNN and suits(x, weight)):
+    """F.linear, with gradients of gradients as well."""
+    if not (ONEDNN and suits(x, weight, bias)):
         return F.linear(x, weight, bias)
-    if torch.is_grad_enabled():
-        return Product.apply(x, weight, bias)  # type: ignore[no-any-return]
-    return product(x, weight, bias)
+    rows = x.flatten(0, -2)
+    learns = torch.is_grad_enabled()
+    y = Product.apply(rows, weight, bias) if learns else product(rows, weight, bias)
+    return y.unflatten(0, x.shape[:-1])  # type: ignore[no-any-return]
 
 
-def suits(x: Tensor, weight: Tensor) -> bool:
-    """Whether x and W are ordinary float32 tensors on the CPU, large enough, and nothing watches or transforms them."""
+def suits(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
+    """Whether all are ordinary float32 matrices on the CPU, large enough, and nothing follows or transforms them."""
     return (
         x.is_cpu
-        and x.numel() * weight.shape[0] >= FEWEST
-        and x.dtype == weight.dtype == torch.float32
-        and type(x) in PLAIN
-        and type(weight) in PLAIN
-        and x.shape[-1:] == weight.shape[1:]  # if not, F.linear says so
-        and not torch.is_autocast_enabled("cpu")
         and not is_watched()  # a counter of operations knows F.linear only
+        and x.ndim >= weight.ndim == 2
+        and is_large(x.numel(), *weight.shape)
+        and is_plain(x)
+        and is_plain(weight)
+        and x.shape[-1] == weight.shape[-1]  # if not, F.linear says so
+        and (bias is None or (is_plain(bias) and bias.shape == weight.shape[:1] and bias.is_contiguous()))
+        and not torch.is_autocast_enabled("cpu")
+        and forward_ad._current_level < 0
         and torch._C._get_mkldnn_enabled()
     )
 
 
-def product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")  # type: ignore[no-any-return]
+def is_large(numbers: int, outputs: int, inputs: int) -> bool:
+    """Whether a product of x, which has so many numbers, is large enough."""
+    return numbers * outputs >= (FEWEST_OF_FEW if numbers <= FEW_ROWS * inputs else FEWEST)
+
+
+def is_plain(x: Tensor) -> bool:
+    return type(x) in PLAIN and x.is_cpu and x.dtype == torch.float32
+
+
+def product(
+    x: Float[Tensor, "N D"], weight: Float[Tensor, "F D"], bias: Float[Tensor, " F"] | None
+) -> Float[Tensor, "N F"]:
+    try:
+        return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")  # type: ignore[no-any-return]
+    except RuntimeError as error:
+        if "primitive" not in str(error):
+            raise
+        return F.linear(x, weight, bias)  # no memory for its code, or nothing for memory that lies like this
 
 
 class Product(torch.autograd.Function):
-    """`product` and its derivatives, which are products themselves."""
+    """`product` and its gradients, which are products themselves."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        ctx.save_for_forward(x, weight)
+        for_x, for_weight, _ = ctx.needs_input_grad
+        ctx.save_for_backward(x if for_weight else None, weight if for_x else None)
         return product(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         x, weight = ctx.saved_tensors
-        of_x, of_weight, of_bias = ctx.needs_input_grad
-        rows = gradient.flatten(0, -2) if gradient.ndim > 1 else gradient[None]
         return (
-            linear(gradient, weight.T) if of_x else None,
-            weight_gradient(rows, x.reshape(len(rows), -1)) if of_weight else None,
-            rows.sum(0) if of_bias else None,
+            None if weight is None else linear(gradient, weight.T),
+            None if x is None else weight_gradient(gradient, x),
+            gradient.sum(0) if ctx.needs_input_grad[2] else None,
         )
-
-    @staticmethod
-    def jvp(ctx: Any, x: Tensor | None, weight: Tensor | None, bias: Tensor | None) -> Tensor:  # type: ignore[override]
-        at_x, at_weight = ctx.saved_tensors
-        parts = (
-            None if x is None else linear(x, at_weight),
-            None if weight is None else linear(at_x, weight),
-            bias,
-        )
-        return sum(part for part in parts if part is not None)  # type: ignore[return-value]
 
 
 def weight_gradient(gradient: Float[Tensor, "N F"], x: Float[Tensor, "N D"]) -> Float[Tensor, "F D"]:

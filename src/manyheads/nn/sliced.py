@@ -5,7 +5,7 @@ short they are. So it is given float32, cut from the batch a few sentences at a 
 written to memory and read again, these stay in the cache. Nothing but queries, keys and values waits for the backward
 pass, which computes the attention once more.
 
-B batch · H heads · G key/value heads · T queries · S keys · K key width · V value width
+B batch · H heads · G key/value heads · T queries · S keys · K width of a head · V value width
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ from manyheads.nn.watched import is_watched
 __all__ = ["in_slices", "slices_apply"]
 
 SHORT = 128
-"""Keys up to which this is faster. From about 200 on, products of half precision are worth their 30 µs."""
+"""Keys up to which this is faster. From about 160 on, products of half precision are worth their 30 µs."""
 
 SLICE = 1 << 17
 """Numbers of the queries that a thread is given at a time: with all that is computed from them, as many as its cache
@@ -33,37 +33,53 @@ Kernel = Callable[..., Tensor]
 """(q, k, v, mask) → output"""
 
 
-def slices_apply(q: Float[Tensor, "B H T K"], k: Float[Tensor, "B G S K"], dropout: float) -> bool:
-    """Whether `in_slices` is faster: on a CPU, for short sentences in half precision, if there will be a gradient."""
-    if not q.is_cpu or k.shape[2] > SHORT or dropout or not (torch.is_grad_enabled() and q.requires_grad):
-        return False
-    return precision(q) in HALF and not is_watched()
+def slices_apply(
+    q: Float[Tensor, "B H T K"], k: Float[Tensor, "B G S K"], v: Float[Tensor, "B G S V"], dropout: float
+) -> bool:
+    """Whether `in_slices` is faster: on a CPU, for short sentences in half precision, if there will be a gradient.
+
+    A gradient of that gradient exists for other widths of values than of keys only, which are left to PyTorch.
+    """
+    return (
+        q.is_cpu
+        and not is_watched()
+        and torch.is_grad_enabled()
+        and q.requires_grad
+        and k.shape[2] <= SHORT
+        and not dropout  # what is drawn would be drawn again
+        and len(q) == len(k) == len(v)
+        and k.shape[3] == v.shape[3]
+        and precision(q) in HALF
+    )
 
 
 def precision(x: Tensor) -> torch.dtype:
-    """The one that a product with x has on a CPU: autocast lowers only float32."""
-    lowered = x.dtype == torch.float32 and torch.is_autocast_enabled("cpu")
+    """The one that a product with x has on a CPU."""
+    lowered = x.dtype != torch.float64 and torch.is_autocast_enabled("cpu")
     return torch.get_autocast_dtype("cpu") if lowered else x.dtype
 
 
 def in_slices(
-    kernel: Kernel, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B G S K"], v: Float[Tensor, "B G S V"],
+    kernel: Kernel, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B G S K"], v: Float[Tensor, "B G S K"],
     mask: Tensor | None,
-) -> Float[Tensor, "B H T V"]:  # fmt: skip
+) -> Float[Tensor, "B H T K"]:  # fmt: skip
     """What the kernel returns, in the precision of a product with q."""
     dtype = precision(q)
-    return InSlices.apply(kernel, q.to(dtype), k.to(dtype), v.to(dtype), mask)  # type: ignore[no-any-return]
+    return InSlices.apply(kernel, q.to(dtype), k.to(dtype), v.to(dtype), mask).transpose(1, 2)  # type: ignore[no-any-return]
 
 
 class InSlices(torch.autograd.Function):
+    """The output has its heads last but one, (B, T, H, K), as the layer behind it reads them."""
+
     @staticmethod
     def forward(ctx: Any, kernel: Kernel, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         ctx.kernel = kernel
         ctx.save_for_backward(q, k, v, mask)
-        out = q.new_empty(*q.shape[:1], q.shape[2], q.shape[1], v.shape[3]).transpose(1, 2)
+        out = torch.empty_like(q.transpose(1, 2), memory_format=torch.contiguous_format)
         with torch.autocast("cpu", enabled=False):
             for some in slices(q):
-                out[some] = kernel(q[some].float(), k[some].float(), v[some].float(), part_of(mask, some))
+                one = kernel(q[some].float(), k[some].float(), v[some].float(), part_of(mask, some))
+                out[some] = one.transpose(1, 2)
         return out
 
     @staticmethod
@@ -74,11 +90,9 @@ class InSlices(torch.autograd.Function):
         with torch.autocast("cpu", enabled=False), torch.enable_grad():
             for some in slices(q):
                 given = [x[some].detach().float().requires_grad_() for x in (q, k, v)]
-                out = ctx.kernel(*given, part_of(mask, some))
-                for all_of_it, one in zip(
-                    results, torch.autograd.grad(out, given, gradient[some].float()), strict=True
-                ):
-                    all_of_it[some] = one
+                out = ctx.kernel(*given, part_of(mask, some)).transpose(1, 2)
+                for whole, one in zip(results, torch.autograd.grad(out, given, gradient[some].float()), strict=True):
+                    whole[some] = one
         return None, *results, None
 
 

@@ -13,6 +13,9 @@ __all__ = ["in_smaller_parts", "is_out_of_memory", "release_memory"]
 
 Result = TypeVar("Result")
 
+NO_MEMORY = ("alloc", "out of memory", "could not create a primitive")
+"""What allocators say on a CPU. The last is oneDNN's, which needs memory for the code of a product."""
+
 
 def is_out_of_memory(error: BaseException) -> bool:
     """PyTorch has a class for this on a GPU; on a CPU it is a RuntimeError whose text depends on the allocator."""
@@ -20,7 +23,7 @@ def is_out_of_memory(error: BaseException) -> bool:
         return True
     said = str(error)
     foreign = isinstance(error, RuntimeError) and not isinstance(error, ManyheadsError)
-    return foreign and ("alloc" in said or "out of memory" in said)
+    return foreign and any(words in said for words in NO_MEMORY)
 
 
 def release_memory(device: torch.device) -> None:
