@@ -298,7 +298,7 @@ def test_models_are_asked_for_what_they_can_do(tmp_path):
     imported(tmp_path / "theirs", tmp_path / "ours")
     with pytest.raises(InputError, match=r"can translate is needed, got .*: its task is 'embed'"):
         load_model(tmp_path / "ours")
-    with pytest.raises(InputError, match=r"can embed is needed, got .*: its task is 'translate'"):
+    with pytest.raises(InputError, match=r"can embed texts is needed, got .*: its task is 'translate'"):
         Embedder.load("de-en")
 
 
