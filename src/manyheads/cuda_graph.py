@@ -45,11 +45,16 @@ def record(work: Callable[[], None], stream: torch.cuda.Stream, pool: Any) -> to
         torch.cuda.set_stream(before)
         ABANDONED.append(graph)
         give_up(stream, pool)
-        raise failed or error from None
-    if failed is not None:
-        graph.reset()  # gives its memory back
-        raise failed
-    return graph
+        failed = failed or error
+    else:
+        if failed is not None:
+            graph.reset()  # gives its memory back
+    if failed is None:
+        return graph
+    try:
+        raise failed from None
+    finally:
+        failed = None  # an error that its own frames refer to keeps all their tensors until garbage is collected
 
 
 def recording(graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream, pool: Any = None) -> torch.cuda.graph:

@@ -10,7 +10,7 @@ from manyheads.recipe import TrainConfig
 from manyheads.recorded import Eager, Recorder
 from manyheads.training.shaped import ShapedSteps
 from training.corpus import TINY, write_pairs
-from training.test_shaped import assert_like, batches, learn, steps_of
+from training.test_shaped import assert_every_weight_has_a_gradient, assert_like, batches, learn, steps_of
 
 pytestmark = [
     pytest.mark.gpu,
@@ -31,6 +31,11 @@ def test_recorded_it_learns_what_it_learns_as_it_is(precision):
     assert all(place.player.graph is not None for place in played[0].places.values())
     torch.testing.assert_close(recorded, eager, rtol=1e-3, atol=1e-4)
     assert_like(*(steps.eager.state.model.state_dict() for steps in played), tolerance=1e-3)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_every_weight_has_a_gradient(precision):
+    assert_every_weight_has_a_gradient("cuda", precision)
 
 
 def test_a_glance_that_falls_is_seen_by_what_was_recorded():

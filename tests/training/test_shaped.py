@@ -20,7 +20,7 @@ from manyheads.text.tokenizer import END, PADDING
 from manyheads.training import beginning, loop, shaped
 from manyheads.training.shaped import ShapedSteps
 from manyheads.training.state import State
-from manyheads.training.steps import EagerSteps
+from manyheads.training.steps import EagerSteps, check_gradients, learn_weighted
 from training.corpus import TINY, write_pairs
 
 WORDS = 40
@@ -73,6 +73,19 @@ def assert_like(ours, theirs, tolerance=1e-5):
     for name, weight in ours.items():
         if weight.ndim > 1:
             torch.testing.assert_close(weight, theirs[name], rtol=1e-4, atol=tolerance, msg=name)
+
+
+def assert_every_weight_has_a_gradient(device, precision):
+    """Also after a first look without gradients, whose rounded weights autocast keeps."""
+    _, steps = steps_of(TrainConfig(), device, precision)
+    model = steps.eager.state.model
+    learn_weighted(model, batches(device, 1), torch.tensor(0.1, device=device), steps.loss, steps.eager.machine)
+    check_gradients(model)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_every_weight_has_a_gradient(precision):
+    assert_every_weight_has_a_gradient("cpu", precision)
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])
@@ -143,6 +156,58 @@ def test_an_update_that_began_is_not_made_twice():
     by_shapes.eager.state.optimizer.step = half
     with pytest.raises(torch.OutOfMemoryError):
         learn(by_shapes, batches()[:1])
+
+
+def test_an_update_that_had_not_begun_is_made_after_all(monkeypatch):
+    """Nothing has changed yet where a batch finds no place, however many updates were made before."""
+    eager, by_shapes = steps_of(TrainConfig())
+    some, put = batches(), shaped.Place.put
+    wanted = learn(eager, some)
+    found = [learn(by_shapes, some[:3])]
+
+    def full(self, batch):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(shaped.Place, "put", full)
+    found.append(learn(by_shapes, some[3:4], first=3))
+    monkeypatch.setattr(shaped.Place, "put", put)
+    found.append(learn(by_shapes, some[4:], first=4))
+    torch.testing.assert_close(torch.cat(found), wanted)
+    assert len(by_shapes.too_large) == 1
+
+
+def test_a_replay_that_began_is_not_made_twice(monkeypatch):
+    """It has run no Python that could say so."""
+    _, by_shapes = steps_of(TrainConfig())
+    some = batches()
+    learn(by_shapes, some[:2])
+
+    def report():
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    for place in by_shapes.places.values():
+        place.player = lambda work: None
+    by_shapes.report = SimpleNamespace(clone=report)
+    with pytest.raises(torch.OutOfMemoryError):
+        learn(by_shapes, some[2:3], first=2)
+
+
+def test_what_was_recorded_before_is_given_up_for_memory():
+    """All recordings share what they have reserved: as long as one is kept, none of it can go to others."""
+    eager, by_shapes = steps_of(TrainConfig())
+    by_shapes.eager.on_split = None
+    some, places = batches(), []
+
+    def record(work):
+        if places:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        places.append(by_shapes.places)
+        return SimpleNamespace(replay=work)
+
+    by_shapes.recorder = lambda: AtOnce(SimpleNamespace(record=record, tell=lambda why: None))
+    torch.testing.assert_close(learn(by_shapes, some), learn(eager, some))
+    assert not any(isinstance(place.player, Recorded) for place in by_shapes.places.values())
+    assert by_shapes.recorder is Eager
 
 
 def test_what_cannot_be_recorded_is_said_once_and_learnt_from_as_it_is():

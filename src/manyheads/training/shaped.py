@@ -64,6 +64,7 @@ class ShapedSteps:
         self.report = torch.zeros(3, device=device)
 
     def __call__(self, batch: Any, step: int, rate: float) -> Report:
+        self.advancing = False
         shape = tuple(t.shape for t in batch.tensors())
         while shape not in self.too_large:
             try:
@@ -77,14 +78,16 @@ class ShapedSteps:
     def ask_for_less(self, shape: Shape, why: str) -> bool:
         """Decide what to try after memory ran out.
 
-        A shape that was being recorded runs eagerly, which needs no memory reserved for it; any other runs in parts.
+        If a shape was being recorded, recordings end for all shapes: each keeps the memory of all of them reserved,
+        which the eager update of this one needs. Any other shape runs in parts.
 
         False if the update cannot be computed again, because the optimizer had started.
         """
         player = self.places[shape].player if shape in self.places else None
         if isinstance(player, Recorded) and player.to_record:  # a recording does not run
             player.refuse(why)
-            self.record_no_more()
+            self.recorder = Eager
+            self.places.clear()
             return True
         self.too_large.add(shape)
         self.places.pop(shape, None)
@@ -104,6 +107,7 @@ class ShapedSteps:
         self.weight.fill_(1 / batch.count)
         self.advance.set(step, rate)
         place.player(partial(self.learn, place))
+        self.advancing = True  # a replay has run no Python
         if isinstance(place.player, Recorded) and place.player.refused:
             self.record_no_more()
         loss, norm, skipped = self.report.clone()
@@ -111,12 +115,12 @@ class ShapedSteps:
 
     def learn(self, place: Place) -> None:
         """Everything the CUDA graph contains, from token ids to the moving average of the weights."""
-        eager, self.advancing = self.eager, False
+        eager = self.eager
         # A failed recording has left gradients that were never computed.
         eager.state.optimizer.zero_grad(set_to_none=True)
         parts = place.batch.split(eager.config.accumulate)
         loss: Float[Tensor, ""] = learn_weighted(eager.state.model, parts, self.weight, self.loss, eager.machine)
-        self.advancing = True
+        self.advancing = not is_recording()
         self.report.copy_(torch.stack([loss, *self.advance()]))
 
     def record_no_more(self) -> None:
@@ -125,3 +129,8 @@ class ShapedSteps:
         for place in self.places.values():
             if isinstance(place.player, Recorded) and place.player.graph is None:
                 place.player = Eager()
+
+
+def is_recording() -> bool:
+    """Whether the work of this moment is only being recorded."""
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
