@@ -12,6 +12,9 @@ DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
+HELD = {**DTYPES, "int8": torch.int8}
+"""The dtypes in which matrices of a model may be held that is not trained."""
+
 WIDE = 256
 """The width from which a CPU gains more by multiplying in bf16 than it loses by rounding to it, whatever the batches.
 
@@ -81,12 +84,15 @@ def choose_dtype(device: torch.device, precision: str = "auto") -> torch.dtype:
     bf16 would never overflow, but has 3 bits less, and would change the order of a beam's outputs more often.
     """
     best = torch.float16 if device.type == "cuda" else torch.float32
-    return choose("--precision", precision, {"auto": best, **DTYPES})
+    dtype = choose("--precision", precision, {"auto": best, **HELD})
+    if dtype == torch.int8 and device.type != "cpu":
+        raise OptionError(f"--precision int8 is for CPUs, got {device}", hint="on a GPU, fp16 is faster")
+    return dtype
 
 
 def precision_of(dtype: torch.dtype) -> str:
     """The name of a dtype as `choose_dtype` takes it, or torch's name for any other dtype."""
-    return {known: name for name, known in DTYPES.items()}.get(dtype, str(dtype).removeprefix("torch."))
+    return {known: name for name, known in HELD.items()}.get(dtype, str(dtype).removeprefix("torch."))
 
 
 def named(device: str) -> torch.device:

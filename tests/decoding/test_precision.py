@@ -2,16 +2,23 @@
 
 import inspect
 import json
+import os
+import platform
+import subprocess
+import sys
 
 import pytest
 import torch
 
+import manyheads
 from cli.command import status
 from decoding.untrained import build
 from manyheads import OptionError, compare, evaluate
+from manyheads.decoding import rounding
 from manyheads.decoding.translator import Translator
 from manyheads.machine import choose_dtype
 from manyheads.modelfolder import load_model
+from manyheads.nn.eightbits import is_exact
 
 HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -153,4 +160,59 @@ def test_figures_are_those_of_full_precision_unless_said(tmp_path):
 def test_an_unknown_precision_is_refused_before_the_model_is_read():
     with pytest.raises(OptionError) as error:
         Translator.load("there is no such folder", "cpu", "fp8")
-    assert error.value.message == "--precision must be one of 'auto', 'fp32', 'bf16', 'fp16', got 'fp8'"
+    assert error.value.message == "--precision must be one of 'auto', 'fp32', 'bf16', 'fp16', 'int8', got 'fp8'"
+
+
+# ── in 8 bits, on a CPU ─────────────────────────────────────────────────────────────────────────────────────────────
+
+exactly = pytest.mark.skipif(not is_exact(), reason="this processor adds up 8-bit products inexactly")
+LINES = ["Tom ist alt.", "Ein Hund schläft auf dem Sofa.", "Wo ist der Bahnhof?", "Ich habe gestern ein Buch gelesen."]
+
+
+@exactly
+def test_int8_translates_and_scores_like_full_precision():
+    full, held = (Translator.load("de-en", "cpu", precision) for precision in ("fp32", "int8"))
+    assert held.precision == "int8"
+    for beam in (1, 5):
+        assert held(LINES, beam=beam) == full(LINES, beam=beam)
+    pairs = list(zip(LINES, full(LINES), strict=True))
+    for ours, theirs in zip(held.score(pairs), full.score(pairs), strict=True):
+        assert ours.log_probability == pytest.approx(theirs.log_probability, abs=0.5)
+    assert held.align(pairs) == full.align(pairs)
+
+
+@exactly
+def test_what_was_held_in_int8_is_saved_in_full(tmp_path):
+    translator = Translator.load("de-en", "cpu", "int8")
+    translator.save(tmp_path / "out")
+    assert_equal_weights(load_model(tmp_path / "out")[0], load_model("de-en")[0])
+    translator.model.words.numbers[7] += 1
+    with pytest.raises(OptionError, match=r"in full precision, got int8, and the weights in .* differ"):
+        translator.save(tmp_path / "again")
+
+
+@exactly
+def test_what_is_held_in_int8_has_no_gradients_to_inspect():
+    with pytest.raises(OptionError, match="must have gradients, got a model in int8"):
+        manyheads.inspect(Translator.load("de-en", "cpu", "int8"), "Tom ist alt.")
+
+
+def test_int8_is_for_cpus():
+    with pytest.raises(OptionError, match="--precision int8 is for CPUs, got cuda"):
+        choose_dtype(torch.device("cuda"), "int8")
+
+
+def test_int8_is_refused_where_sums_would_be_wrong(monkeypatch):
+    monkeypatch.setattr(rounding, "is_exact", lambda: False)
+    with pytest.raises(OptionError, match="needs a processor that adds up products of 8-bit numbers exactly"):
+        Translator.load("de-en", "cpu", "int8")
+
+
+@exactly
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="oneDNN is told to use AVX2 only")
+def test_a_processor_that_adds_up_inexactly_is_found_out():
+    code = "from manyheads.nn.eightbits import is_exact; print(is_exact())"
+    run = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}, capture_output=True, check=True
+    )
+    assert run.stdout.strip() == b"False"

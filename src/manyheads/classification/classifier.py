@@ -86,7 +86,7 @@ class Classifier:
     def load(cls, folder: str | Path, device: str = "auto", precision: str = "auto") -> "Classifier":
         """Load a run folder.
 
-        precision   "fp32", "bf16" or "fp16" ("auto": fp16 on a GPU, fp32 elsewhere)
+        precision   "fp32", "bf16", "fp16" or, on a CPU, "int8" ("auto": fp16 on a GPU, fp32 elsewhere)
         """
         model, vocabulary, recipe = load_rounded(load_classifier, folder, device, precision)
         return cls(model, vocabulary, recipe.embed)

@@ -114,7 +114,8 @@ Device = Annotated[
 Precision = Annotated[
     str,
     Parameter(
-        name="--precision", help="Precision of the weights: auto (fp16 on a GPU, else fp32), fp32, bf16 or fp16."
+        name="--precision",
+        help="Precision of the weights: auto (fp16 on a GPU, else fp32), fp32, bf16, fp16, or int8 (on a CPU; fastest).",
     ),
 ]
 

@@ -1,6 +1,7 @@
-"""Weights held in 16 bits to translate faster: check that they are finite, and find the unrounded ones again."""
+"""Weights held in 16 or 8 bits to translate faster: round them, and find the unrounded ones again."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -10,7 +11,9 @@ from torch import nn
 from manyheads.errors import OptionError
 from manyheads.machine import choose_device, choose_dtype, precision_of
 from manyheads.modelfolder import load_by_task
+from manyheads.models.eightbit import hold_in_eight_bits
 from manyheads.models.transformer import Transformer
+from manyheads.nn.eightbits import is_exact
 
 __all__ = ["check_finite", "load_rounded", "read_again"]
 
@@ -35,8 +38,25 @@ def load_rounded(load: Callable[[str | Path], Loaded], folder: str | Path, devic
     chosen = choose_device(device)
     dtype = choose_dtype(chosen, precision)
     loaded = load(folder)
-    check_finite(loaded[0].to(chosen, dtype))
+    round_weights(loaded[0].to(chosen), dtype)
     return loaded
+
+
+def round_weights(model: nn.Module, dtype: torch.dtype) -> None:
+    if dtype == torch.int8:
+        check_exact()
+        hold_in_eight_bits(model)
+    else:
+        check_finite(model.to(dtype))
+
+
+def check_exact() -> None:
+    if not is_exact():
+        raise OptionError(
+            "--precision int8 needs a processor that adds up products of 8-bit numbers exactly (with VNNI, say), "
+            "and this one does not",
+            hint="--precision fp32 or bf16 work on any",
+        )
 
 
 def read_again(model: Transformer, folder: Path | None) -> Transformer:
@@ -50,8 +70,10 @@ def read_again(model: Transformer, folder: Path | None) -> Transformer:
             f"saving a model needs its weights in full precision, got {precision_of(dtype)} and no folder to read them from",
             hint='load it with Translator.load(folder, precision="fp32"); to save space: save(folder, store="fp16")',
         )
-    full, now = load_by_task(folder)[0], model.state_dict()
-    then = {name: tensor.to(dtype) for name, tensor in full.state_dict().items()}
+    full = load_by_task(folder)[0]
+    rounded = deepcopy(full)
+    round_weights(rounded, dtype)
+    now, then = model.state_dict(), rounded.state_dict()
     if now.keys() != then.keys() or not all(torch.equal(now[name].cpu(), then[name]) for name in now):
         raise OptionError(
             f"saving a model needs its weights in full precision, got {precision_of(dtype)}, and the weights in {folder} differ",

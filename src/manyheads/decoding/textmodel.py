@@ -37,7 +37,7 @@ class TextModel:
 
     @property
     def precision(self) -> str:
-        """The precision of the weights: "fp32", "bf16" or "fp16"."""
+        """The precision of the weights: "fp32", "bf16", "fp16" or "int8"."""
         return precision_of(self.model.words.weight.dtype)
 
     @property

@@ -66,7 +66,7 @@ class Translator(TextModel):
     def load(cls, folder: str | Path, device: str = "auto", precision: str = "auto") -> "Translator":
         """Load a run folder, or a bundled model by its name. Loading runs no code from it, and checks every file.
 
-        precision   "fp32", "bf16" or "fp16" ("auto": fp16 on a GPU, fp32 elsewhere)
+        precision   "fp32", "bf16", "fp16" or, on a CPU, "int8" ("auto": fp16 on a GPU, fp32 elsewhere)
         """
         model, vocabulary, recipe = load_rounded(load_model, folder, device, precision)
         return cls(model, vocabulary, recipe, find_model(folder).absolute())

@@ -67,7 +67,7 @@ class Embedder:
     def load(cls, folder: str | Path, device: str = "auto", precision: str = "auto") -> "Embedder":
         """Load a model folder.
 
-        precision   "fp32", "bf16" or "fp16" ("auto": fp16 on a GPU, fp32 elsewhere)
+        precision   "fp32", "bf16", "fp16" or, on a CPU, "int8" ("auto": fp16 on a GPU, fp32 elsewhere)
         """
         model, vocabulary, recipe = load_rounded(load_encoder, folder, device, precision)
         return cls(model, vocabulary.source, recipe.embed, find_model(folder).absolute())

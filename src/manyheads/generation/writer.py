@@ -79,7 +79,7 @@ class Writer:
     def load(cls, folder: str | Path, device: str = "auto", precision: str = "auto") -> "Writer":
         """Load a model folder.
 
-        precision   "fp32", "bf16" or "fp16" ("auto": fp16 on a GPU, fp32 elsewhere)
+        precision   "fp32", "bf16", "fp16" or, on a CPU, "int8" ("auto": fp16 on a GPU, fp32 elsewhere)
         """
         model, vocabulary, recipe = load_rounded(load_language_model, folder, device, precision)
         reading = replace(recipe.data.reading, texts=True)

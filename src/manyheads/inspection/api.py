@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, overload
 
+import torch
+
 from manyheads.decoding.parallel_translator import ParallelTranslator
 from manyheads.decoding.translator import Translator
 from manyheads.embedding.embedder import Embedder
@@ -75,6 +77,7 @@ def inspect(model: str | Path | Subject, text: str = "", target: str | None = No
                 beam, length_penalty, …
     """
     subject = model if isinstance(model, Subject) else load_subject(model)
+    check_gradients(subject)
     given = options if target is None else {"target": target, **options}
     match subject:
         case Embedder():
@@ -85,6 +88,14 @@ def inspect(model: str | Path | Subject, text: str = "", target: str | None = No
             return write_text_at_once(subject, text, **given)
         case Translator():
             return translate_text(subject, text, **given)
+
+
+def check_gradients(subject: Subject) -> None:
+    if subject.model.words.weight.dtype == torch.int8:
+        raise OptionError(
+            "weights that are inspected must have gradients, got a model in int8",
+            hint='Translator.load(folder, precision="fp32")',
+        )
 
 
 def load_subject(folder: str | Path, device: str = "auto") -> Subject:

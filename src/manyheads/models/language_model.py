@@ -20,6 +20,7 @@ from manyheads.models.parts import build_encoder, build_positions
 from manyheads.nn import KeyValueCache, Layout, Padded
 from manyheads.nn.checks import check_ids
 from manyheads.nn.dropout import Dropout
+from manyheads.nn.eightbits import EightBits
 from manyheads.nn.linear import Linear, linear
 from manyheads.nn.table import Table
 from manyheads.nn.unchanged import unchanged
@@ -81,7 +82,7 @@ class LanguageModel(nn.Module):
         return linear(x, self.output_words)
 
     @property
-    def output_words(self) -> Float[Tensor, "W D"]:
+    def output_words(self) -> Float[Tensor, "W D"] | EightBits:
         """The vectors that states are compared with: a table of their own, or the embedding."""
         return (self.head or self.words).weight
 

@@ -14,6 +14,7 @@ from manyheads.models.config import EncoderConfig
 from manyheads.models.encoder import TextEncoder
 from manyheads.nn import Layout
 from manyheads.nn.feedforward import ACTIVATIONS
+from manyheads.nn.eightbits import EightBits
 from manyheads.nn.linear import Linear, linear
 from manyheads.nn.norms import make_norm
 
@@ -53,7 +54,7 @@ class MaskedModel(nn.Module):
         return linear(states, self.output_words, self.output_bias)
 
     @property
-    def output_words(self) -> Float[Tensor, "W D"]:
+    def output_words(self) -> Float[Tensor, "W D"] | EightBits:
         """The vectors that states are compared with: the embedding."""
         return self.body.words.weight
 

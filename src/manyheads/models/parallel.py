@@ -14,6 +14,7 @@ B sentences · S source tokens · T places · L vertices · D width · W words o
 
 import math
 from collections.abc import Callable
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -23,6 +24,7 @@ from manyheads.errors import OptionError
 from manyheads.models.config import SPREAD, ParallelConfig
 from manyheads.models.transformer import PADDING, Transformer, check_vocabulary
 from manyheads.nn import DecoderCache, Layout, Memory, Packed, Padded
+from manyheads.nn.eightbits import EightBits
 from manyheads.nn.linear import Linear
 
 __all__ = ["LengthPredictor", "Links", "ParallelTransformer", "as_difference", "lengths_of", "likely_lengths"]
@@ -66,7 +68,8 @@ class ParallelTransformer(Transformer):
         memory = self.encode(source, source_layout)
         if glance is not None:
             with torch.no_grad():
-                target = glance(*self.look(target, memory, target_layout), self.output_words)
+                states, links = self.look(target, memory, target_layout)
+                target = glance(states, links, cast(Tensor, self.output_words))  # what learns is not in 8 bits
         return self.look(target, memory, target_layout)
 
     def look(
@@ -89,7 +92,7 @@ class ParallelTransformer(Transformer):
         return self.decoder(x, layout, cache.memory, cache.memory_layout)
 
     @property
-    def output_words(self) -> Float[Tensor, "W D"]:
+    def output_words(self) -> Float[Tensor, "W D"] | EightBits:
         """The vectors of all words but the mask."""
         return super().output_words[: self.mask]
 

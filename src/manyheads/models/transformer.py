@@ -20,6 +20,7 @@ from manyheads.models.initialise import initialise
 from manyheads.models.parts import Embed, build_decoder, build_encoder
 from manyheads.nn import BeamCache, DecoderCache, Layout, Memory, Padded, Room
 from manyheads.nn.checks import check_ids
+from manyheads.nn.eightbits import EightBits
 from manyheads.nn.linear import Linear, linear
 from manyheads.nn.table import Table
 
@@ -106,7 +107,7 @@ class Transformer(nn.Module):
         return linear(x, self.output_words)
 
     @property
-    def output_words(self) -> Float[Tensor, "W D"]:
+    def output_words(self) -> Float[Tensor, "W D"] | EightBits:
         """The vectors that states are compared with: a table of their own, or the embedding they are tied to."""
         return (self.head or self.target_words or self.words).weight
 

@@ -1,5 +1,7 @@
 """x · Wᵀ + b. On processors from AMD by oneDNN, which multiplies float32 matrices there up to twice as fast as MKL.
 
+W may also be in 8 bits (eightbits.py).
+
 PyTorch contains both libraries and uses MKL for float32, whatever the processor. It calls oneDNN for plain float32
 tensors only in code that it has compiled, so the operator that compiled code calls is called here. docs/decisions.md
 has figures; `torch.backends.mkldnn.enabled = False` turns it off.
@@ -19,6 +21,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
+from manyheads.nn.eightbits import EightBits
 from manyheads.nn.watched import is_watched
 
 __all__ = ["Linear", "linear", "weight_gradient"]
@@ -67,9 +70,11 @@ class Linear(nn.Linear):
 
 
 def linear(
-    x: Float[Tensor, "*batch D"], weight: Float[Tensor, "F D"], bias: Float[Tensor, " F"] | None = None
+    x: Float[Tensor, "*batch D"], weight: Float[Tensor, "F D"] | EightBits, bias: Float[Tensor, " F"] | None = None
 ) -> Float[Tensor, "*batch F"]:
-    """F.linear, with gradients of gradients as well."""
+    """F.linear, with gradients of gradients as well; a weight in 8 bits has none."""
+    if isinstance(weight, EightBits):
+        return weight.product(x, bias)
     if not (ONEDNN and suits(x, weight, bias)):
         return F.linear(x, weight, bias)
     rows = x.flatten(0, -2)

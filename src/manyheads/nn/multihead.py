@@ -30,6 +30,7 @@ from manyheads.nn.checks import (
     check_sequence,
     check_size,
 )
+from manyheads.nn.eightbits import EightBits
 from manyheads.nn.layout import Layout, Packed, Padded
 from manyheads.nn.linear import Linear, linear
 from manyheads.nn.masks import Window, narrow
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MultiHeadAttention"]
 
-Projection = tuple[Tensor, Tensor | None]  # weight, bias
+Projection = tuple[Tensor | EightBits, Tensor | None]  # weight, bias
 
 
 class MultiHeadAttention(nn.Module):
