@@ -114,6 +114,41 @@ def test_beams_of_one_sentence_change_places():
     close(model.step(pad(targets)[rows, 5:], cache), model(source, pad(targets)[rows])[:, 5:])
 
 
+@every_option
+def test_neighbours_share_a_memory(options):
+    """Three hypotheses of each source: they swap places, and a source leaves with all of its own."""
+    model = build(**options)
+    sources, targets = draw_pairs([(7, 9)] * 2 + [(3, 9)] * 7)
+    alone, targets = pad(sources)[::3], pad(targets)
+    cache = model.start(model.encode(alone))
+    read = [memory.k.data_ptr() for memory in cache.memory]
+    cache.share(3)
+    first = model.step(targets[:, :5], cache)
+    assert [memory.k.data_ptr() for memory in cache.memory] == read, "nothing is copied"
+    source = alone.repeat_interleave(3, 0)
+    close(first, model(source, targets)[:, :5])
+    swapped = torch.tensor([2, 2, 0, 4, 3, 5, 6, 8, 7])
+    cache.reorder(swapped)
+    staying = torch.tensor([7, 6, 8, 0, 1, 2])  # the last source comes first, the one between leaves
+    cache.select(staying)
+    rows = swapped[staying]
+    close(model.step(targets[rows, 5:], cache), model(source[rows], targets[rows])[:, 5:])
+
+
+def test_a_memory_is_shared_before_anything_is_written_and_shows_no_weights():
+    model, source = build(), torch.ones(2, 3, dtype=torch.int64)
+    cache = model.start(model.encode(source))
+    cache.share(2)
+    with pytest.raises(TensorError, match="as many targets as sources, got 2 and 4"):
+        model.step(source[:, :1], cache)
+    with pytest.raises(TensorError, match="weights can be collected where rows share no memory, got 2 readers"):
+        model.step(torch.ones(4, 1, dtype=torch.int64), cache, [], [])
+    cache = model.start(model.encode(source))
+    model.step(source[:, :1], cache)
+    with pytest.raises(TensorError, match="before anything is written, got 1 token"):
+        cache.share(2)
+
+
 def test_decoding_may_start_from_a_packed_memory():
     model = build()
     sources, targets = draw_pairs([(7, 4), (3, 4)])

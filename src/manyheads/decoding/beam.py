@@ -70,7 +70,7 @@ def beam_search(
     found = [Finished(beam) for _ in limits]
     rows = list(range(len(limits)))  # the sentence of each k rows of the batch
     cache = model.start(model.encode(source))
-    cache.select(torch.arange(len(rows), device=source.device).repeat_interleave(beam))
+    cache.share(beam)
     tokens = torch.full((len(rows) * beam, 1), BEGIN, device=source.device)
     written = tokens[:, :0]
     scores = torch.full((len(rows), beam), -inf, device=source.device)

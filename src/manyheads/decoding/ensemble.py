@@ -153,6 +153,10 @@ class EnsembleCache:
     def __init__(self, caches: Sequence[DecoderCache]) -> None:
         self.caches = caches
 
+    def share(self, readers: int) -> None:
+        for cache in self.caches:
+            cache.share(readers)
+
     def select(self, rows: Int[Tensor, " C"]) -> None:
         for cache in self.caches:
             cache.select(rows)

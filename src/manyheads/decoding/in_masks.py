@@ -48,7 +48,7 @@ class InMasks(Way):
         lengths = wished.clamp(max=self.longest)
         seen(Lengths(lengths, likely))
         cache = model.start(memory)
-        cache.select(torch.arange(len(source), device=source.device).repeat_interleave(self.rows))
+        cache.share(self.rows)
         filled = fill_in(model, cache, lengths.flatten(), self.how.iterations, first_word(model), seen, room)
         words, sums = (x.unflatten(0, lengths.shape) for x in (filled.words, filled.log_probability.sum(-1)))
         return self.Computed(words, lengths, wished, sums, torch.zeros_like(likely) if self.how.wishes else likely)

@@ -124,7 +124,7 @@ def read_as_a_whole(
     """The judge's log P of each candidate. A source is read once for all of them."""
     model: Any = judge  # a Transformer and an Ensemble have caches of different types
     cache = model.start(model.encode(source))
-    cache.select(torch.arange(len(source), device=source.device).repeat_interleave(labels.shape[1]))
+    cache.share(labels.shape[1])
     rows = labels.flatten(0, 1)
     return log_p_of(rows, model.step(behind_begin(rows), cache)).view_as(labels).sum(2)
 

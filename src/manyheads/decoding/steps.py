@@ -11,8 +11,12 @@ __all__ = ["Rows", "StepModel"]
 class Rows(Protocol):
     """What was read and written so far, one row per hypothesis."""
 
+    def share(self, readers: int) -> None:
+        """Make this many rows of each source: they are neighbours, and what they read of it is not copied."""
+        ...
+
     def select(self, rows: Int[Tensor, " C"]) -> None:
-        """Keep the given rows, in the given order."""
+        """Keep the given rows, in the given order; neighbours that share a source, all or none."""
         ...
 
     def reorder(self, rows: Int[Tensor, " B"]) -> None:

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from manyheads.models.config import EncoderConfig
 from manyheads.models.encoder import TextEncoder
 from manyheads.nn import Layout
-from manyheads.nn.feedforward import ACTIVATIONS
 from manyheads.nn.eightbits import EightBits
+from manyheads.nn.feedforward import ACTIVATIONS
 from manyheads.nn.linear import Linear, linear
 from manyheads.nn.norms import make_norm
 

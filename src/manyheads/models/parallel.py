@@ -89,7 +89,7 @@ class ParallelTransformer(Transformer):
         The memory is read many times, but its keys and values are computed only once.
         """
         x = self.embed_target((self.target_words or self.words)(target), layout)
-        return self.decoder(x, layout, cache.memory, cache.memory_layout)
+        return self.decoder(x, layout, cache.memory, cache.memory_layout, readers=cache.readers)
 
     @property
     def output_words(self) -> Float[Tensor, "W D"] | EightBits:

@@ -125,9 +125,11 @@ class Transformer(nn.Module):
         """Logits of the token after each of `tokens`, which follow those that the cache has seen."""
         check_ids("tokens", tokens, None)
         layout = Padded.like(tokens, start=cache.length)
-        check_same_batch(cache.memory_layout, layout)
+        check_same_batch(cache, layout)
         x = self.embed_target((self.target_words or self.words)(tokens), layout)
-        x = self.decoder(x, layout, cache.memory, cache.memory_layout, cache.past, weights, cross_weights)
+        x = self.decoder(
+            x, layout, cache.memory, cache.memory_layout, cache.past, weights, cross_weights, cache.readers
+        )
         return self.logits(x)
 
     def start_beams(self, room: Room) -> BeamCache:
@@ -143,7 +145,7 @@ class Transformer(nn.Module):
         return self.logits(self.decoder.step_beams(x, cache, steps))
 
 
-def check_same_batch(source: Layout, target: Layout) -> None:
+def check_same_batch(source: Layout | DecoderCache, target: Layout) -> None:
     if source.batch != target.batch:
         raise TensorError(f"there must be as many targets as sources, got {target.batch} and {source.batch}")
 

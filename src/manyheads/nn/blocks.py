@@ -105,11 +105,27 @@ class DecoderBlock(nn.Module):
         cache: KeyValueCache | None = None,
         weights: Weights | None = None,
         cross_weights: Weights | None = None,
+        readers: int = 1,
     ) -> Hidden:
+        """readers   how many neighbouring rows of x read the same row of the memory"""
         layout = layout or Padded.like(cast(Tensor, x), start=0 if cache is None else cache.length)
         attend = partial(collect(self.attention, weights), layout=layout, cache=cache)
-        read = partial(collect(self.cross, cross_weights), memory=memory, layout=layout, memory_layout=memory_layout)
+        read = self._reader(memory, layout, memory_layout, cross_weights, readers)
         return self._sublayers(x, attend, read, layout)
+
+    def _reader(
+        self,
+        memory: Tensor | KeyValue,
+        layout: Layout,
+        memory_layout: Layout | None,
+        weights: Weights | None,
+        readers: int,
+    ) -> Layer:
+        if readers == 1:
+            return partial(collect(self.cross, weights), memory=memory, layout=layout, memory_layout=memory_layout)
+        if weights is not None:
+            raise TensorError(f"weights can be collected where rows share no memory, got {readers} readers")
+        return together(partial(self.cross, memory=memory, memory_layout=memory_layout), readers)
 
     def step_beams(
         self, x: Float[Tensor, "B k D"], layout: Padded, memory: KeyValue, memory_layout: Padded, past: "BeamPast"
@@ -190,15 +206,29 @@ class Encoder(Stack):
 
 @dataclass(eq=False)
 class DecoderCache:
-    """All that decoding must remember: what each block has seen, and the keys and values it reads from the memory."""
+    """All that decoding must remember: what each block has seen, and the keys and values it reads from the memory.
+
+    readers   how many neighbouring rows of the batch read the same row of the memory
+    """
 
     past: list[KeyValueCache]
     memory: list[KeyValue]
     memory_layout: Padded
+    readers: int = 1
 
     @property
     def length(self) -> int:
         return self.past[0].length
+
+    @property
+    def batch(self) -> int:
+        return self.memory_layout.batch * self.readers
+
+    def share(self, readers: int) -> None:
+        """Let every row of the memory be read by this many rows: hypotheses of one source. Nothing is copied."""
+        if self.length:
+            raise TensorError(f"rows can share a memory before anything is written, got {self.length} tokens")
+        self.readers *= readers
 
     def reorder(self, rows: Int[Tensor, " B"]) -> None:
         """Reorder the beams within sentences: what they have written moves, what they read stays."""
@@ -206,10 +236,11 @@ class DecoderCache:
             past.select(rows)
 
     def select(self, rows: Int[Tensor, " C"]) -> None:
-        """Keep the given rows of the batch, in the given order: finished sentences leave."""
+        """Keep the given rows of the batch, in the given order: finished sentences leave, with all their readers."""
         self.reorder(rows)
-        self.memory = [memory.select(rows) for memory in self.memory]
-        self.memory_layout = self.memory_layout.select(rows)
+        sources = rows if self.readers == 1 else rows[:: self.readers] // self.readers
+        self.memory = [memory.select(sources) for memory in self.memory]
+        self.memory_layout = self.memory_layout.select(sources)
 
 
 class Decoder(Stack):
@@ -222,11 +253,12 @@ class Decoder(Stack):
         cache: Sequence[KeyValueCache] | None = None,
         weights: Weights | None = None,
         cross_weights: Weights | None = None,
+        readers: int = 1,
     ) -> Float[Tensor, "*batch D"]:
         past = cache if cache is not None else [None] * len(self.blocks)
         hidden = self.begin(x)
         for block, read, seen in zip(self.blocks, memory, past, strict=True):
-            hidden = block(hidden, layout, read, memory_layout, seen, weights, cross_weights)
+            hidden = block(hidden, layout, read, memory_layout, seen, weights, cross_weights, readers)
         return self.norm(hidden)
 
     def step_beams(self, x: Float[Tensor, "B k D"], cache: "BeamCache", steps: int) -> Float[Tensor, "B k D"]:
@@ -257,3 +289,12 @@ def collect(attention: MultiHeadAttention, weights: Weights | None) -> Callable[
         return y
 
     return attend
+
+
+def together(read: Callable[..., Tensor], readers: int) -> Layer:
+    """`read`, where neighbouring rows share a memory: they ask as one row, one after the other."""
+
+    def ask(x: Float[Tensor, "R T D"]) -> Float[Tensor, "R T D"]:
+        return read(x.unflatten(0, (-1, readers)).flatten(1, 2)).view_as(x)
+
+    return ask
