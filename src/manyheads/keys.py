@@ -1,6 +1,7 @@
 """Every key of a recipe: its meaning, its values and its default.
 
-All of this is read off the sections themselves (settings.py, models/config.py), so that there is no second list.
+All of this is read off the sections themselves (settings.py, models/config.py) and off Recipe, so that there is no
+second list.
 Nothing here imports torch.
 """
 
@@ -11,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
-from manyheads.recipe import SECTIONS, TASKS
-from manyheads.rules import IDLE
+from manyheads.recipe import SECTIONS, TASKS, Recipe
+from manyheads.rules import IDLE, UNUSED
 from manyheads.sections import Section, describe
 
 __all__ = ["Key", "as_markdown", "as_text", "every_key", "find_keys"]
@@ -25,6 +26,7 @@ ENTRY = re.compile(r"(?P<names>[a-z_]+(?:, [a-z_]+)*)(?:\s{2,}(?P<meaning>\S.*))
 class Key:
     """A key of a recipe.
 
+    section    its section; "" for a key at the top of a file
     values     its possible values, in words
     default    its default in each task: a language model and a translator differ
     """
@@ -37,7 +39,7 @@ class Key:
 
     @property
     def full_name(self) -> str:
-        return f"{self.section}.{self.name}"
+        return f"{self.section}.{self.name}" if self.section else self.name
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -46,14 +48,22 @@ class Key:
 
 
 def every_key() -> list[Key]:
-    return [key for section in ("model", *SECTIONS) if section != "published" for key in keys_of(section)]
+    return [*keys_at_the_top(), *(key for section in ("model", *SECTIONS) for key in keys_of(section))]
 
 
 def find_keys(word: str) -> list[Key]:
-    """The keys of a section ("train"), one key ("train.rdrop"), or all whose name contains the word."""
+    """The keys of a section ("train"), one key ("train.rdrop", "task"), or all whose name contains the word."""
     known = every_key()
     exact = [key for key in known if word in (key.section, key.full_name)]
     return exact or [key for key in known if word in key.full_name]
+
+
+def keys_at_the_top() -> Iterator[Key]:
+    """The keys of a recipe before its first section."""
+    defaults = {name: field.default for name, field in Recipe.__dataclass_fields__.items()}
+    values = {"task": f"one of {', '.join(map(repr, TASKS))}"}
+    for name, meaning in parse(Recipe.__doc__ or "").items():
+        yield Key("", name, values.get(name, "text"), dict.fromkeys(TASKS, defaults.get(name, "")), meaning)
 
 
 def keys_of(section: str) -> Iterator[Key]:
@@ -63,7 +73,7 @@ def keys_of(section: str) -> Iterator[Key]:
         alike: dict[tuple[str, str], dict[str, Any]] = {}  # its meaning may depend on the task
         for task, kind in kinds.items():
             field = kind.__dataclass_fields__.get(name)  # type: ignore[attr-defined]
-            if field is not None and f"{section}.{name}" not in IDLE[task]:
+            if field is not None and f"{section}.{name}" not in (*IDLE[task], *UNUSED[task]):
                 alike.setdefault((values_of(kind, name), meaning_of(kind, name)), {})[task] = field.default
         for (values, meaning), default in alike.items():
             yield Key(section, name, values, default, meaning)
@@ -117,7 +127,8 @@ def as_markdown() -> str:
     known = every_key()
     parts = [HEAD]
     for section in dict.fromkeys(key.section for key in known):
-        parts.append(f"\n## [{section}]\n\n| key | default | values | meaning |\n|---|---|---|---|\n")
+        heading = f"## [{section}]" if section else TOP
+        parts.append(f"\n{heading}\n\n| key | default | values | meaning |\n|---|---|---|---|\n")
         parts.extend(as_row(key) for key in known if key.section == section)
     return "".join(parts)
 
@@ -138,9 +149,8 @@ def defaults_in_words(key: Key, quote: str = "") -> str:
 
 
 def told_of(key: Key) -> str:
-    """The tasks that the key is for, unless it is for all that have its section."""
-    of_section = [task for task, kind in TASKS.items() if key.section in kind.tables]
-    return "" if len(key.tasks) == len(of_section) else f" *({', '.join(key.tasks)})*"
+    """The tasks that the key is for, unless it is for all of them."""
+    return "" if len(key.tasks) == len(TASKS) else f" *({', '.join(key.tasks)})*"
 
 
 def in_toml(value: Any) -> str:
@@ -164,6 +174,13 @@ HEAD = textwrap.dedent(
     a preset with all its keys, `manyheads recipes keys train` the part of this page about `[train]`. A key that is not
     for all tasks is followed by its tasks in brackets. This page is made by `make reference`.
     """
+)
+
+TOP = textwrap.dedent(
+    """\
+    ## At the top
+
+    These keys stand in a file before its first section; `--set` does not change them."""
 )
 
 if __name__ == "__main__":

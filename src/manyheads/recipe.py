@@ -103,7 +103,12 @@ class Recipe:
     task          what the model does: "translate"; "parallel", translate by writing all tokens at once; "embed", turn
                   texts into vectors; "classify", label texts; "generate", continue a text; "mask", predict hidden
                   words, which is how an encoder is pre-trained
-    base          model that is trained further, if there is one
+    base          model that is trained further, if there is one; `train --from` writes it
+
+    A file may also begin with this:
+
+    extends       preset or file that this recipe changes: keys that are not here are taken from there; the path of a
+                  file is relative to this one
     """
 
     description: str = ""

@@ -8,7 +8,7 @@ from manyheads.decoding.reading import Reading
 if TYPE_CHECKING:
     from manyheads.recipe import Recipe
 
-__all__ = ["IDLE", "RULES"]
+__all__ = ["IDLE", "RULES", "UNUSED"]
 
 OF_WHOLE_TEXTS = ("data.target_tokenizer", "data.backwards", "data.bpe_dropout", "train.simcut", "train.rdrop", "train.teachers", "train.glance", "train.validate_lines")  # fmt: skip
 OF_TEXTS = ("data.target_tokenizer", "data.backwards", "data.source", "data.target", "train.simcut", "train.glance", "train.validate_lines")  # fmt: skip
@@ -21,6 +21,16 @@ IDLE = {
     "mask": OF_TEXTS,
 }
 """By task, keys that it does not use. Setting one is refused, since it would have no effect."""
+
+UNUSED = {
+    "translate": (),
+    "parallel": ("train.cut", "train.teachers", "train.taught", "train.replay"),
+    "embed": ("train.cut", "train.taught", "train.replay", "train.accumulate", "train.shard"),
+    "classify": ("train.cut", "train.taught", "train.replay"),
+    "generate": ("train.cut", "train.replay"),
+    "mask": ("train.cut", "train.replay"),
+}
+"""By task, further keys that it does not use: they need a key that it refuses, or are refused for a reason of their own."""
 
 
 def rules_of_embed(recipe: "Recipe") -> Iterator[str]:

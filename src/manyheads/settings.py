@@ -280,6 +280,8 @@ class MaskConfig(Section):
 class Published(Section):
     """[published]: what the authors of a setting reported, for comparison. Nothing that computes reads it.
 
+    source       publication that reports it
+    on           name of the set that `bleu` was measured on
     parameters   number of parameters, in millions
     perplexity   per piece, on the development set
     bleu         on the set that `on` names

@@ -49,6 +49,9 @@ def compare(
     Each score has its 95 % confidence interval. From the second model on it also has p: how often a difference as large
     as the one from the first model would appear by chance, if there were none (computed by sacreBLEU).
 
+    Each model translates with the settings of its own recipe, unless --beam or --length-penalty sets one for all. Judges,
+    ensembles and numbers of iterations are options of `manyheads evaluate`.
+
     Parameters
     ----------
     models

@@ -11,8 +11,8 @@ from manyheads.cli.alive import working
 from manyheads.cli.options import (
     NOT_FINITE,
     Beam,
-    Data,
     Device,
+    Files,
     Iterations,
     Json,
     Judges,
@@ -38,7 +38,7 @@ def evaluate(
     model: Model,
     /,
     *,
-    data: Data,
+    data: Files,
     source: SourceName = None,
     target: TargetName = None,
     beam: Beam = None,
@@ -70,11 +70,14 @@ def evaluate(
 
     Parameters
     ----------
+    data
+        For a translator or an encoder, a file of pairs (TSV, JSONL, TMX, PO), or two files, one for each side; for a
+        language model or a pre-trained encoder, texts, one per line; for a classifier, labelled texts, LABEL TAB TEXT.
     as_json
         Print one JSON object:
 
         - translator: bleu, chrf, perplexity (of the model alone, without judges; null if not finite), exact, signature,
-          lines, left_out, not_finite (lines), precision, seconds; for phones also wer and per
+          chrf_signature, lines, left_out, not_finite (lines), precision, seconds; for phones also wer and per
         - language model: perplexity, bits_per_byte, tokens, lines, left_out, truncated, precision, seconds
         - pre-trained encoder: loss, perplexity and accuracy (in percent) of hidden pieces, tokens (the hidden ones),
           lines, left_out, truncated, precision, seconds

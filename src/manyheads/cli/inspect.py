@@ -77,7 +77,8 @@ def inspect(
         Text for the model to read (default: a line of standard input, or with --data the first pair).
     target
         Text that the model is made to write, and with --compare the second model too (default: what each writes by
-        itself). For a language model it follows --text directly; without --text, it is only read.
+        itself). For a language model it follows --text directly; without --text, it is only read. (In `evaluate` and
+        other commands, --target is the name of a language or a key.)
     data
         Pairs for a report on every head: its role, and what is lost without it. A file (TSV, JSONL, TMX, PO), or a
         source file and a target file. Translations are greedy unless --beam is given.
@@ -88,11 +89,14 @@ def inspect(
     png
         Picture to write; needs matplotlib: pip install 'manyheads[inspect]'.
     svg
-        Picture to write, for print.
+        Picture to write, for print; needs matplotlib, too.
     as_json
-        File for all weights: schema, source, target, translation, score, attention{encoder, decoder, cross} as lists of
-        [layer][head][query][key], as far as the model has them; with --data also the report on heads; for a model that
-        writes all tokens at once also tries (every length and iteration) or the graph; - is standard output.
+        File for one JSON object (- is standard output; in other commands, --json takes no file name): schema, source,
+        target, translation, score, log_probability, forced (whether the target was given), steps, attention{encoder,
+        decoder, cross} as lists of [layer][head][query][key], as far as the model has them; with --data also heads,
+        the report; a language model has continuation and given in place of source and translation; a model that writes
+        all tokens at once also has writes, part, parts, read, iteration, and tries (every length and iteration) or
+        graph.
     compare
         Second model for the page, side by side with the first: a run folder, a bundled model or a checkpoint of a run
         (RUN/checkpoints/step-N).

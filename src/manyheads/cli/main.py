@@ -55,6 +55,9 @@ echo "Ein Hund schläft." | manyheads translate de-en
 ```
 
 `manyheads COMMAND --help` explains a command.
+
+Results go to standard output, everything else to standard error. Exit status: 0 done, 1 failed, 2 usage or input
+refused, 130 or 143 training stopped by Ctrl-C or SIGTERM after saving.
 """,
 )
 for verb in (

@@ -1,7 +1,9 @@
 """`manyheads recipes`: list the presets, print one, explain keys."""
 
+from typing import Annotated
+
 import tomli_w
-from cyclopts import App
+from cyclopts import App, Parameter
 from rich.table import Table
 
 from manyheads.cli.options import Out
@@ -47,13 +49,13 @@ def show(name: str, /) -> None:
 
 
 @app.command
-def keys(word: str = "", /) -> None:
+def keys(word: Annotated[str, Parameter(show_default=False)] = "", /) -> None:
     """Explain the keys of a recipe: default, possible values and meaning.
 
     Parameters
     ----------
     word
-        A section (train), a key (train.rdrop) or part of a name (dropout); without it, all keys.
+        A section (train), a key (train.rdrop, task) or part of a name (dropout); without it, all keys.
     """
     from manyheads.keys import as_text, every_key, find_keys
 

@@ -17,7 +17,8 @@ def serve(model: Model, /, *, port: Whole = 8000, device: Device = "auto") -> No
     manyheads serve runs/mine --port 8080
     ```
 
-    The page listens on 127.0.0.1 only, so other machines cannot reach it. Ctrl-C ends it.
+    The page listens on 127.0.0.1 only, so other machines cannot reach it. Ctrl-C ends it. It needs FastAPI and uvicorn:
+    pip install 'manyheads[serve]'.
 
     Parameters
     ----------

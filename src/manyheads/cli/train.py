@@ -53,7 +53,8 @@ def train(
     dev
         Development set to judge the model by, in the same form (default: some of the training pairs are held out).
     out
-        Folder of the run: model, recipe, tokenizer, checkpoints, log.jsonl, report.html, inspect.html.
+        Folder of the run: model, recipe, tokenizer, checkpoints, log.jsonl, report.html; of a translator that writes
+        token by token also inspect.html (train.replay).
     base
         Model to train further: a run folder or a bundled model. Its shape and tokenizer are kept.
     teacher
