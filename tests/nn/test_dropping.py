@@ -93,3 +93,15 @@ def test_compiled_it_is_the_compilers_own(monkeypatch):
     monkeypatch.setattr(F, "dropout", lambda x, p: asked.append(p) or x)
     dropout(torch.ones(2), 0.25)
     assert asked == [0.25]
+
+
+@pytest.mark.plain
+def test_where_it_is_transformed_it_is_pytorchs():
+    x = torch.randn(3, 8)
+    for transformed in (
+        lambda: torch.func.grad(lambda x: dropout(x, 0.5).sum())(x),
+        lambda: torch.func.vmap(torch.func.grad(lambda x: dropout(x, 0.5).sum()), randomness="different")(x),
+        lambda: torch.func.jvp(lambda x: dropout(x, 0.5), (x,), (torch.ones_like(x),))[1],
+        lambda: torch.jit.trace(lambda x: dropout(x, 0.5), x, check_trace=False)(torch.ones_like(x)),
+    ):
+        assert set(transformed().unique().tolist()) <= {0.0, 2.0}

@@ -181,6 +181,9 @@ def test_what_is_set_by_hand_stays():
     environment = {"LRU_CACHE_CAPACITY": "7"}
     module.keep_less_code(environment)
     assert environment == {"LRU_CACHE_CAPACITY": "7", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": str(module.CODE_KEPT)}
+    environment = {module.OLDER_NAME: "7"}
+    module.keep_less_code(environment)
+    assert environment == {module.OLDER_NAME: "7", "LRU_CACHE_CAPACITY": str(module.KEPT_BY_THREAD)}
 
 
 @pytest.mark.parametrize("widths", [(11, 7), (7, 11)])
@@ -283,3 +286,36 @@ def test_without_mkl_there_is_nothing_to_gain(monkeypatch):
 def test_only_the_first_processor_is_asked():
     assert processor() in Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
     assert processor().count("processor\t:") <= 1
+
+
+def by_rows(product, x, weight):
+    y = product(x, weight)
+    return torch.autograd.grad(y, weight, torch.eye(y.numel()).view(-1, *y.shape), is_grads_batched=True)[0]
+
+
+ODD = {
+    "gradients in batches": lambda product: by_rows(product, torch.ones(2, 7), torch.ones(11, 7, requires_grad=True)),
+    "ragged rows": lambda product: product(
+        torch.nested.nested_tensor([torch.ones(2, 7), torch.ones(3, 7)]), torch.ones(11, 7)
+    ).to_padded_tensor(0.0),
+    "sparse weights": lambda product: product(torch.ones(2, 7), torch.eye(11, 7).to_sparse_csr()),
+    "traced": lambda product: torch.fx.symbolic_trace(lambda x: product(x, torch.ones(11, 7)))(torch.ones(2, 7)),
+}
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.filterwarnings("ignore")
+def test_what_it_does_not_take_is_left_to_pytorch(name):
+    assert torch.equal(ODD[name](linear), ODD[name](F.linear))
+
+
+def test_memory_that_overlaps():
+    """Frames of sound, say: oneDNN takes it as the left factor only."""
+    frames, gradients = torch.randn(400).unfold(0, 40, 16), []
+    for kind in (Linear, torch.nn.Linear):
+        torch.manual_seed(1)
+        layer = kind(40, 11)
+        layer(frames).square().sum().backward()
+        gradients.append(layer.weight.grad)
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)

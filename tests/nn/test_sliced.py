@@ -152,3 +152,19 @@ def test_where_it_applies():
         assert not slices_apply(q.double(), k.double(), v.double(), 0.0)
     with FlopCounterMode(display=False):
         assert not slices_apply(q, k, v, 0.0)
+
+
+@pytest.mark.plain
+def test_a_gradient_of_its_gradient_is_refused_or_left_to_pytorch():
+    """It would be taken for a constant, and a penalty on it would change nothing."""
+    q, k, v = given()
+
+    def penalised():
+        (by_q,) = torch.autograd.grad(attention(q, k, v).float().square().sum(), q, create_graph=True)
+        return torch.autograd.grad(by_q.float().square().sum(), k)[0]
+
+    with pytest.raises(RuntimeError, match="attention in half precision on a CPU has no second derivative"):
+        penalised()
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        assert not slices_apply(q, k, v, 0.0)
+        assert penalised().any()

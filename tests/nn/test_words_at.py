@@ -70,3 +70,11 @@ def test_nothing_waits_for_the_gpu():
         words_at(states, table, labels).sum().backward()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+def test_a_gradient_of_its_gradient_is_refused():
+    states, table, labels = drawn()
+    (by_states,) = torch.autograd.grad(words_at(states, table, labels).sum(), states, retain_graph=True)
+    assert not by_states.requires_grad
+    with pytest.raises(RuntimeError, match="a sum over all words of a vocabulary has no second derivative"):
+        torch.autograd.grad(words_at(states, table, labels).sum(), states, create_graph=True)

@@ -178,5 +178,16 @@ def test_a_gradient_is_asked_for_once(monkeypatch):
     logits, labels = torch.randn(1, 3, WORDS, requires_grad=True), torch.tensor([[1, 2, 3]])
     loss = choose_loss(load_recipe("tiny", {}).train).judged(logits, PairBatch(labels, labels, labels, count=3))
     loss.backward(retain_graph=True)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+    with pytest.raises(RuntimeError, match="can be gone through backwards once"):
+        loss.backward()
+
+
+def test_nor_twice_where_hooks_hold_what_is_saved(monkeypatch):
+    """They bypass PyTorch's own check, and the gradient would be scaled twice."""
+    monkeypatch.setattr(pieces, "PIECE", WORDS)
+    logits, labels = torch.randn(1, 3, WORDS, requires_grad=True), torch.tensor([[1, 2, 3]])
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
+        loss = choose_loss(load_recipe("tiny", {}).train).judged(logits, PairBatch(labels, labels, labels, count=3))
+    loss.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="can be gone through backwards once"):
         loss.backward()

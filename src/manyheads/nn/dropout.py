@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from manyheads.nn.checks import check_probability
+from manyheads.nn.watched import is_watched
 
 __all__ = ["Dropout", "dropout", "share_dropped"]
 
@@ -42,7 +43,7 @@ def dropout(x: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:
     On a CPU the probability is `p` to within 1 in 131,072. Random bits come from the default generator.
     """
     dropped = round(p * LEVELS)
-    if x.device.type != "cpu" or torch.compiler.is_compiling() or not 0 < dropped < LEVELS:
+    if x.device.type != "cpu" or is_watched() or not 0 < dropped < LEVELS:
         return F.dropout(x, p)
     return KeepSome.apply(x, draw_kept(x.shape, dropped), LEVELS / (LEVELS - dropped))  # type: ignore[no-any-return]
 

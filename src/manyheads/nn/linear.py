@@ -19,7 +19,6 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 
 from manyheads.nn.eightbits import EightBits
 from manyheads.nn.watched import is_watched
@@ -33,8 +32,14 @@ FEWEST = 2**22
 FEW_ROWS, FEWEST_OF_FEW = 16, 2**20
 """So few rows are those of a search, which multiplies the same shapes again at every step."""
 
-CODE_KEPT = 64
-"""Shapes whose code is kept: it takes about a megabyte each. A training step has some 40; oneDNN would keep 1,024."""
+UNABLE = ("primitive", "memory descriptor")
+"""What oneDNN says if there is no memory for its code, or if it has none for memory that lies as it does."""
+
+CODE_KEPT, KEPT_BY_THREAD = 64, 16
+"""Shapes whose code is kept: it takes about a megabyte each. A training step has some 40; oneDNN would keep 1,024. What
+PyTorch keeps of it besides, it keeps once more for each thread."""
+
+OLDER_NAME = "DNNL_PRIMITIVE_CACHE_CAPACITY"
 
 
 def is_faster() -> bool:
@@ -53,8 +58,9 @@ def processor() -> str:
 
 def keep_less_code(environment: MutableMapping[str, str] = os.environ) -> None:
     """Bound oneDNN's cache, and PyTorch's of the same: both are read when oneDNN is first used, not before."""
-    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-        environment.setdefault(name, str(CODE_KEPT))
+    if OLDER_NAME not in environment:
+        environment.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(CODE_KEPT))
+    environment.setdefault("LRU_CACHE_CAPACITY", str(KEPT_BY_THREAD))
 
 
 ONEDNN = is_faster()
@@ -86,16 +92,14 @@ def linear(
 def suits(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     """Whether all are ordinary float32 matrices on the CPU, large enough, and nothing follows or transforms them."""
     return (
-        x.is_cpu
+        is_plain(x)
+        and is_plain(weight)
         and not is_watched()  # a counter of operations knows F.linear only
         and x.ndim >= weight.ndim == 2
         and is_large(x.numel(), *weight.shape)
-        and is_plain(x)
-        and is_plain(weight)
         and x.shape[-1] == weight.shape[-1]  # if not, F.linear says so
         and (bias is None or (is_plain(bias) and bias.shape == weight.shape[:1] and bias.is_contiguous()))
         and not torch.is_autocast_enabled("cpu")
-        and forward_ad._current_level < 0
         and torch._C._get_mkldnn_enabled()
     )
 
@@ -106,7 +110,14 @@ def is_large(numbers: int, outputs: int, inputs: int) -> bool:
 
 
 def is_plain(x: Tensor) -> bool:
-    return type(x) in PLAIN and x.is_cpu and x.dtype == torch.float32
+    return (
+        type(x) in PLAIN
+        and x.is_cpu
+        and x.dtype == torch.float32
+        and x.layout == torch.strided
+        and not x.is_nested
+        and not torch._C._functorch.is_legacy_batchedtensor(x)  # of `is_grads_batched`
+    )
 
 
 def product(
@@ -115,9 +126,9 @@ def product(
     try:
         return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")  # type: ignore[no-any-return]
     except RuntimeError as error:
-        if "primitive" not in str(error):
+        if not any(words in str(error) for words in UNABLE):
             raise
-        return F.linear(x, weight, bias)  # no memory for its code, or nothing for memory that lies like this
+        return F.linear(x, weight, bias)
 
 
 class Product(torch.autograd.Function):

@@ -14,9 +14,8 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from manyheads.nn.watched import is_watched
+from manyheads.nn.watched import check_first_derivative, is_watched
 
 __all__ = ["in_slices", "slices_apply"]
 
@@ -38,7 +37,8 @@ def slices_apply(
 ) -> bool:
     """Whether `in_slices` is faster: on a CPU, for short sentences in half precision, if there will be a gradient.
 
-    A gradient of that gradient exists for other widths of values than of keys only, which are left to PyTorch.
+    PyTorch's kernels have a gradient of that gradient for other widths of values than of keys, and where somebody has
+    turned the fast ones off: these are left to it.
     """
     return (
         q.is_cpu
@@ -49,6 +49,7 @@ def slices_apply(
         and not dropout  # what is drawn would be drawn again
         and len(q) == len(k) == len(v)
         and k.shape[3] == v.shape[3]
+        and torch.backends.cuda.flash_sdp_enabled()  # the CPU's too, despite the name
         and precision(q) in HALF
     )
 
@@ -83,8 +84,8 @@ class InSlices(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        check_first_derivative("attention in half precision on a CPU")
         q, k, v, mask = ctx.saved_tensors
         results = [torch.empty_like(x) for x in (q, k, v)]
         with torch.autocast("cpu", enabled=False), torch.enable_grad():

@@ -16,10 +16,10 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from manyheads.nn.linear import linear, weight_gradient
 from manyheads.nn.norms import half_of
+from manyheads.nn.watched import check_first_derivative
 
 __all__ = ["are_best", "words_at"]
 
@@ -62,8 +62,8 @@ class LogTotal(torch.autograd.Function):
         return totals
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Float[Tensor, " N"]) -> tuple[Tensor, Tensor | None]:  # type: ignore[override]
+        check_first_derivative("a sum over all words of a vocabulary")
         rows, words, totals = ctx.saved_tensors
         of_rows, of_words = torch.empty_like(rows), torch.zeros_like(words, dtype=ctx.kind)
         for some, logits in in_shares(rows, words):

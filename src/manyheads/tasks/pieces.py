@@ -19,6 +19,7 @@ from torch import Tensor
 
 from manyheads.nn.add_norm import half_of
 from manyheads.nn.linear import linear, weight_gradient
+from manyheads.nn.watched import check_first_derivative
 from manyheads.tasks.teachers import Cost, Judge
 
 __all__ = ["from_states", "in_pieces"]
@@ -65,12 +66,12 @@ class JudgePieces(torch.autograd.Function):
         gradient = torch.empty_like(passes) if logits.requires_grad else None
         loss = judged(passes, labels, judge, cost, gradient)
         ctx.save_for_backward(gradient)
-        ctx.shape = logits.shape
+        ctx.shape, ctx.done = logits.shape, False
         return loss
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        check_first()
+        check_once(ctx)
         (gradient,) = ctx.saved_tensors
         return gradient.mul_(gradients[0]).view(ctx.shape), None, None, None
 
@@ -95,12 +96,12 @@ class JudgeShares(torch.autograd.Function):
                 losses.append(judged(logits, labels[some], judge, cost.of(some), logits))
                 sums.add(some, logits, words, rows)  # gradients have replaced the logits
         ctx.save_for_backward(*sums.all_of_them())
-        ctx.shape = states.shape
+        ctx.shape, ctx.done = states.shape, False
         return sum_of(losses)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        check_first()
+        check_once(ctx)
         (factor,), (states, *others) = gradients, ctx.saved_tensors
         weights = (one if one is None else one.mul_(factor) for one in others)
         return states.mul_(factor).view(ctx.shape), *weights, None, None, None
@@ -161,6 +162,9 @@ def sum_of(losses: list[Tensor]) -> Float[Tensor, ""]:
     return torch.stack(losses).sum()
 
 
-def check_first() -> None:
-    if torch.is_grad_enabled():  # create_graph: the gradient would be taken for a constant
-        raise RuntimeError("a loss computed in pieces has no second derivative")
+def check_once(ctx: Any) -> None:
+    """The gradient is scaled in place, so it can be had once; and it cannot be derived."""
+    check_first_derivative("a loss computed in pieces")
+    if ctx.done:
+        raise RuntimeError("a loss computed in pieces can be gone through backwards once")
+    ctx.done = True
