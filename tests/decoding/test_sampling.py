@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manyheads import Transformer, TransformerConfig
-from manyheads.decoding.greedy import Sampler, decode_one_by_one
+from manyheads.decoding.greedy import Sampler, decode_one_by_one, exponentials, mixed
 from manyheads.text.tokenizer import END, PADDING
 
 WORDS = 9
@@ -30,13 +30,13 @@ def draw_batch(lengths):
 
 def draw(log_p, count, step=0, **options):
     """One word for each of `count` sentences that all have the same distribution."""
-    sampler = Sampler(range(count), step + 1, **(PLAIN | options))
+    sampler = Sampler(range(count), **(PLAIN | options))
     return sampler(log_p.expand(count, -1), torch.arange(count), step)
 
 
 @torch.no_grad()
 def sample(model, source, limits, numbers, **options):
-    sampler = Sampler(numbers, max(limits), **(PLAIN | options))
+    sampler = Sampler(numbers, **(PLAIN | options))
     return [h.ids for h in decode_one_by_one(model, source, limits, choose=sampler)]
 
 
@@ -61,9 +61,10 @@ def test_what_remains_keeps_its_proportions():
 
 
 def test_steps_and_sentences_are_drawn_independently():
-    """Pairs of draws of one sentence, and of neighbours, fall evenly on the square."""
-    sampler = Sampler(range(4_001), 2, **PLAIN)
-    for a, b in [(sampler.draws[:, 0], sampler.draws[:, 1]), (sampler.draws[:-1, 0], sampler.draws[1:, 0])]:
+    """Pairs of numbers of one sentence, of neighbours, and of neighbouring words fall evenly on the square."""
+    keys = Sampler(range(4_001), **PLAIN).keys
+    first, second = (exponentials(mixed(keys + step), 2).neg().exp() for step in (0, 1))
+    for a, b in [(first[:, 0], second[:, 0]), (first[:-1, 0], first[1:, 0]), (first[:, 0], first[:, 1])]:
         cells = (4 * a).long() * 4 + (4 * b).long()
         assert chi_square(cells, torch.full((16,), 1 / 16)) < 45, "one in ten thousand, with 15 degrees of freedom"
 
@@ -87,12 +88,17 @@ def test_only_what_top_k_and_top_p_allow_is_drawn(logits, top_k, top_p, temperat
 
 
 def test_a_word_that_cannot_be_is_never_drawn():
-    """Not even by the highest draw there is, after the rounding of sums."""
     log_p = torch.cat([torch.full((1_000,), -torch.inf), torch.randn(3_000)]).log_softmax(0)
-    sampler = Sampler([0], 1, **PLAIN)
-    for highest in (0.0, 1 - 2**-24, 1.0):
-        sampler.draws.fill_(highest)
-        assert sampler(log_p[None], torch.tensor([0]), 0).item() >= 1_000
+    assert draw(log_p, 500).min() >= 1_000
+
+
+def test_numbers_are_those_of_splitmix64():
+    """The first of its stream from the seed 1234567, as they are published, and never 0."""
+    published = torch.tensor([6457827717110365317, 3203168211198807973, 9817491932198370423 - 2**64])
+    keys = torch.tensor([1234567])
+    u = ((published >> 12) & (2**52 - 1)).double().add(0.5) * 2**-52
+    torch.testing.assert_close(exponentials(keys, 3)[0], -u.log(), rtol=0, atol=0)
+    assert exponentials(torch.arange(50), 1_000).min() > 0
 
 
 @pytest.mark.parametrize("options", [{"top_k": 1}, {"top_p": 0.0001}, {"temperature": 0.01, "top_p": 0.5}], ids=str)
@@ -127,7 +133,7 @@ def test_seeds_and_sentences_differ():
 def test_the_probability_of_a_sample_is_the_models_own():
     """… at temperature 1 and of all words, however it was drawn."""
     model, source = build(0), draw_batch([5])
-    sampler = Sampler([3], 6, **(PLAIN | {"temperature": 5.0, "top_k": 4}))
+    sampler = Sampler([3], **(PLAIN | {"temperature": 5.0, "top_k": 4}))
     with torch.no_grad():
         (found,) = decode_one_by_one(model, source, [6], choose=sampler)
         labels = torch.tensor([*found.ids, END] if found.finished else found.ids)

@@ -7,7 +7,7 @@ from manyheads.decoding.greedy import Sampler
 
 def draws(log_p, **options):
     how = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 3} | options
-    sampler = Sampler(range(len(log_p)), 1, **how)
+    sampler = Sampler(range(len(log_p)), **how)
     return sampler(log_p, torch.arange(len(log_p)), 0)
 
 

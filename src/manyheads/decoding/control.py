@@ -141,7 +141,7 @@ def guided_search(
     try:
         if search.sample:
             limits = [script.limit for script in scripts]
-            choose = GuidedChoice(scripts, draws(search, numbers, max(limits)))
+            choose = GuidedChoice(scripts, draws(search, numbers))
             return [[h] for h in decode_one_by_one(model, source, limits, alpha, choose)]
         beam = beam_of(scripts[0], search)
         return guided_beam(model, source, scripts, beam=beam, alpha=alpha, groups=groups_of(search), watch=watch)
@@ -150,7 +150,5 @@ def guided_search(
             script.options_of.cache_clear()  # there may be scripts of many more sentences
 
 
-def draws(search: Search, numbers: list[int], longest: int) -> Sampler:
-    return Sampler(
-        numbers, longest, temperature=search.temperature, top_k=search.top_k, top_p=search.top_p, seed=search.seed
-    )
+def draws(search: Search, numbers: list[int]) -> Sampler:
+    return Sampler(numbers, temperature=search.temperature, top_k=search.top_k, top_p=search.top_p, seed=search.seed)

@@ -6,7 +6,6 @@ B sentences · S source tokens · W words
 from collections.abc import Callable, Sequence
 from math import isfinite
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -87,30 +86,21 @@ class Sampler:
     top_k         only the k likeliest words; 0 = all
     top_p         only the likeliest words that together have probability p; 1 = all
 
-    A draw is a function of (seed, number of the sentence, step): it does not depend on the batch.
+    Every word gets a random number, and the likeliest for its number is taken. The numbers are a function of (seed,
+    number of the sentence, step), so a draw does not depend on the batch: rounding may bring two words that are
+    practically alike into another order, and nothing else. (A single number, compared with sums of probabilities,
+    would fall beside every word whose sum has been rounded otherwise.)
     """
 
-    def __init__(
-        self, numbers: Sequence[int], longest: int, *, temperature: float, top_k: int, top_p: float, seed: int
-    ) -> None:
+    def __init__(self, numbers: Sequence[int], *, temperature: float, top_k: int, top_p: float, seed: int) -> None:
         self.temperature, self.top_k, self.top_p = temperature, top_k, top_p
-        draws = [
-            np.random.Generator(np.random.Philox(key=np.array([seed, n], np.uint64))).random(longest, np.float32)
-            for n in numbers
-        ]
-        self.draws = torch.from_numpy(np.stack(draws))
+        self.keys = mixed(mixed(torch.tensor(seed)) + torch.tensor(numbers))
 
     def __call__(self, log_p: Float[Tensor, "B W"], rows: Int[Tensor, " B"], step: int) -> Int[Tensor, " B"]:
         p = self.narrowed((log_p.double() / self.temperature).softmax(-1))
-        # Sum in the order of ids. Sorted by probability, two nearly equal words would swap places with the rounding,
-        # and so with the batch.
-        sums = p.cumsum(-1)
-        self.draws = self.draws.to(log_p.device)
-        draw = self.draws[rows, step] * sums[:, -1]
-        place = torch.searchsorted(sums, draw[:, None], right=True)[:, 0]
-        # Rounding may point past the last word with a probability. (If the numbers are not finite, no word has one.)
-        ids = torch.arange(p.shape[1], device=p.device)
-        return torch.minimum(place, torch.where(p > 0, ids, 0).amax(-1))
+        self.keys = self.keys.to(p.device)
+        # Exponential numbers, each divided by a probability: the smallest is as often that of a word as it is likely.
+        return (exponentials(mixed(self.keys[rows] + step), p.shape[1]) / p).argmin(-1)
 
     def narrowed(self, p: Float[Tensor, "B W"]) -> Float[Tensor, "B W"]:
         """Set all but the likeliest words to 0, if top_k or top_p asks for it."""
@@ -121,3 +111,26 @@ class Sampler:
         if self.top_k:
             kept[:, self.top_k :] = False
         return torch.zeros_like(p).scatter(1, words, torch.where(kept, sizes, 0))
+
+
+# ── random numbers that are a function of their key (splitmix64) ────────────────────────────────────────────────────
+
+GOLDEN, FACTORS = 0x9E3779B97F4A7C15 - 2**64, (0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64)
+
+
+def exponentials(keys: Int[Tensor, " B"], count: int) -> Float[Tensor, "B count"]:
+    """Exponentially distributed numbers for each key, all above 0."""
+    bits = mixed(keys[:, None] + GOLDEN * torch.arange(1, count + 1, device=keys.device))
+    return shifted(bits, 12).double().add_(0.5).mul_(2**-52).log_().neg_()
+
+
+def mixed(z: Int[Tensor, "*keys"]) -> Int[Tensor, "*keys"]:
+    """Other bits for each key, which look random even where keys are neighbours."""
+    for shift, factor in zip((30, 27), FACTORS, strict=True):
+        z = (z ^ shifted(z, shift)) * factor
+    return z ^ shifted(z, 31)
+
+
+def shifted(z: Int[Tensor, "*keys"], by: int) -> Int[Tensor, "*keys"]:
+    """z moved to the right, with zeros from the left."""
+    return (z >> by) & ((1 << (64 - by)) - 1)

@@ -79,4 +79,4 @@ def search_batch(
     decode = partial(decode_one_by_one, model, source, limits, search.length_penalty)
     if not search.sample:
         return [[hypothesis] for hypothesis in decode()]
-    return [[hypothesis] for hypothesis in decode(draws(search, numbers, max(limits)))]
+    return [[hypothesis] for hypothesis in decode(draws(search, numbers))]

@@ -197,4 +197,4 @@ def choose_by(config: GenerateConfig, seed: int) -> Choose:
     if config.temperature == 0:
         return likeliest
     how = {"temperature": config.temperature, "top_k": config.top_k, "top_p": config.top_p}
-    return Sampler([0], config.tokens, seed=seed, **how)  # type: ignore[arg-type]
+    return Sampler([0], seed=seed, **how)  # type: ignore[arg-type]

@@ -178,7 +178,7 @@ def found(translator: Translator, source: list[int], search: Search, prefix: str
         if script is not None:
             best = guided_search(translator.model, rows, [0], [script], search, watch)[0][0]
         elif search.sample:
-            drawn = draws(search, [0], limits[0])
+            drawn = draws(search, [0])
             (best,) = decode_one_by_one(translator.model, rows, limits, search.length_penalty, drawn)
         else:
             how = {"beam": search.beam, "alpha": search.length_penalty}
