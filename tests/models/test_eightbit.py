@@ -109,6 +109,16 @@ def test_its_bits_do_not_depend_on_the_batch_but_for_attention():
     assert torch.equal(held(tokens)[7], held(tokens[7:8])[0])
 
 
+def test_matrices_of_one_column_stay_as_they_are():
+    thin = TransformerConfig(width=1, layers=1, heads=1, feedforward=2, norm="pre", positions="none")
+    model, held = build(lambda: Transformer(thin, WORDS))
+    assert isinstance(held.decoder.blocks[0].feedforward.up, Linear)
+    assert not isinstance(held.decoder.blocks[0].feedforward.down, Linear)
+    assert held.words.weight.dtype == torch.float32
+    with torch.no_grad():
+        torch.testing.assert_close(held(SOURCE, TARGET), model(SOURCE, TARGET), atol=0.1, rtol=0.1)
+
+
 def test_a_model_in_eight_bits_is_a_quarter_of_the_size():
     model, held = build(lambda: Transformer(replace(PLAIN, width=256, feedforward=1024), 1000))
     size = [sum(t.nbytes for t in one.state_dict().values()) for one in (model, held)]

@@ -49,12 +49,13 @@ class EightBitTable(HasEightBits):
 def hold_in_eight_bits(model: nn.Module) -> None:
     """Replace the linear layers of a model, and its tables of words, by such that hold 8 bits and only compute.
 
-    What is left in 32 bits is small: norms, biases, positions.
+    What is left in 32 bits is small: norms, biases, positions. (And matrices of one column: PyTorch returns memory that
+    nobody has written for their products.)
     """
     for name, part in list(model.named_children()):
-        if isinstance(part, Linear):
+        if isinstance(part, Linear) and part.in_features > 1:
             setattr(model, name, EightBitLinear(part))
-        elif isinstance(part, Table) and name in WORDS:
+        elif isinstance(part, Table) and name in WORDS and part.embedding_dim > 1:
             setattr(model, name, EightBitTable(part))
         else:
             hold_in_eight_bits(part)
