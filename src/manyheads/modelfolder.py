@@ -27,6 +27,7 @@ from manyheads.models.language_model import LanguageModel
 from manyheads.models.masked_model import MaskedModel
 from manyheads.models.parallel import ParallelTransformer
 from manyheads.models.transformer import Transformer
+from manyheads.nn.eightbits import round_rows
 from manyheads.recipe import Recipe, recipe_from_text
 from manyheads.storage import read_file, write_folder
 from manyheads.text.masking import table_size
@@ -309,8 +310,8 @@ def dump_weights(weights: Mapping[str, Tensor], store: str = "fp32") -> bytes:
 
 
 def quantised(name: str, matrix: Tensor) -> dict[str, Tensor]:
-    scale = (matrix.abs().amax(1, keepdim=True) / 127).clamp(min=1e-30)
-    return {name: (matrix / scale).round().clamp(-127, 127).to(torch.int8), name + SCALE: scale}
+    numbers, scales = round_rows(matrix)
+    return {name: numbers, name + SCALE: scales}
 
 
 def halved(name: str, tensor: Tensor) -> Tensor:
