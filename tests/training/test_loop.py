@@ -53,8 +53,8 @@ class Script:
 
     batches_per_epoch = 5
 
-    def __init__(self, scores=(), target=3.0, blow_up_at=None):
-        self.scores, self.target, self.blow_up_at = list(scores), target, blow_up_at
+    def __init__(self, scores=(), target=3.0, blow_up_at=None, losses=()):
+        self.scores, self.target, self.blow_up_at, self.losses = list(scores), target, blow_up_at, losses
         self.trained, self.judged = [], []
 
     def build(self):
@@ -76,7 +76,9 @@ class Script:
 
     def validate(self, model, *, final=False, on="dev", team):
         self.judged.append(model.weight.item())
-        return Validation(self.scores[len(self.judged) - 1] if self.scores else 0.0, {"loss": 1.0})
+        turn = len(self.judged) - 1
+        loss = self.losses[turn] if self.losses else 1.0
+        return Validation(self.scores[turn] if self.scores else 0.0, {"loss": loss})
 
 
 def run_loop(tmp_path, task, state=None, stop=None, **options):
@@ -129,6 +131,15 @@ def test_of_equals_the_later_one_is_published(tmp_path):
     _, state = run_loop(tmp_path, task)
     assert published(tmp_path) == task.judged[2]
     assert state.progress.waited == 2  # as good is not better
+
+
+def test_of_equals_none_is_published_whose_loss_has_risen(tmp_path):
+    """A task that is learnt has the highest score for ever, while the loss begins to rise."""
+    task = Script(scores=[1, 5, 5, 5], losses=[0.3, 0.2, 0.1, 0.2])
+    _, state = run_loop(tmp_path, task)
+    assert published(tmp_path) == task.judged[2]
+    assert state.progress.best_step == 6
+    assert state.progress.waited == 1
 
 
 def test_the_moving_average_is_judged_and_published(tmp_path):

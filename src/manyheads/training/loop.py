@@ -208,8 +208,11 @@ def validate(session: Session, meter: Meter, moments: Moments) -> None:
     validation = session.task.validate(model, team=session.team)
     before = progress.best if progress.best is not None else float("-inf")
     score = validation.score if math.isfinite(validation.score) else float("-inf")
-    better = score >= before and publish(session, model.state_dict())  # of two equals, the later one
     learning = loss_fell(progress, validation)
+    assert progress.lowest_loss is not None  # there is one now
+    # Of two equal scores, the later one counts, unless the loss was lower before.
+    best = score > before or (score == before and not loss_of(validation) > progress.lowest_loss)
+    better = best and publish(session, model.state_dict())
     progress.waited = 0 if score > before or learning else progress.waited + 1
     if better:
         progress.best, progress.best_step = max(score, LOWEST), progress.step
@@ -222,11 +225,15 @@ def validate(session: Session, meter: Meter, moments: Moments) -> None:
 
 def loss_fell(progress: Progress, validation: Validation) -> bool:
     """True if the loss is the lowest so far: beginners may score nothing for long, but a falling loss is progress."""
-    loss = validation.metrics.get("loss", float("inf"))
+    loss = loss_of(validation)
     better = progress.lowest_loss is None or loss < progress.lowest_loss
     if better:
         progress.lowest_loss = loss
     return better
+
+
+def loss_of(validation: Validation) -> float:
+    return validation.metrics.get("loss", float("inf"))
 
 
 def log_validation(session: Session, event: str, validation: Validation, best: bool) -> None:
