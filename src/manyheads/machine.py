@@ -96,16 +96,14 @@ def precision_of(dtype: torch.dtype) -> str:
 
 
 def named(device: str) -> torch.device:
+    hint = "'auto' uses a GPU if there is one"
+    if not DEVICE.fullmatch(device):
+        raise OptionError(f"--device must be 'auto', 'cpu', 'cuda' or 'cuda:1', got {device!r}", hint=hint)
     try:
-        if not DEVICE.fullmatch(device):
-            raise RuntimeError("there is no such device")
         chosen = torch.device(device)
         torch.empty(1, device=chosen)
-    # torch raises whatever the backend raises: an unknown name, no such GPU, a build without it
+    # torch raises whatever the backend raises: no such GPU, a build without it
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise OptionError(
-            f"--device must be 'auto', 'cpu', 'cuda' or 'cuda:1', got {device!r}: {reason[:160]}",
-            hint="'auto' uses a GPU if there is one",
-        ) from None
+        reason = str(error).partition("\n")[0].partition(". ")[0] or type(error).__name__
+        raise OptionError(f"--device must be there and usable, got {device!r}: {reason}", hint=hint) from None
     return chosen

@@ -18,6 +18,10 @@ INSTEAD = {
 """For each verb, the right way to give an argument that people tend to give without an option."""
 
 
+CHANGING = ("train", "flops")
+"""The verbs that take --set."""
+
+
 def explain(error: CycloptsError) -> tuple[str, str]:
     """(what was wrong, what to do about it)"""
     chain = error.command_chain or ()
@@ -35,7 +39,8 @@ def explain(error: CycloptsError) -> tuple[str, str]:
             )
         case UnknownOptionError():
             key = (error.token.keyword or error.token.value).removeprefix("--").partition("=")[0].replace("-", "_")
-            return str(error), f"a key of a recipe is changed by --set {home}" if (home := home_of(key)) else shown
+            home = home_of(key) if verb in CHANGING else None
+            return str(error), f"a key of a recipe is changed by --set {home}" if home else shown
     return str(error), shown
 
 
