@@ -80,9 +80,7 @@ def test_all_faults_at_once_and_five_of_them_by_name(write):
     assert listed[0] == "  - a line of a TSV file must be source TAB target, got tsv, line 2: 1 column"
     assert [line.rpartition("line ")[2] for line in listed[1:5]] == [f"{n}: 3 columns" for n in (3, 4, 5, 6)]
     assert listed[5:] == ["  - and 2 more"]
-    assert "manyheads data clean FILE --out CLEAN" in error.hint
-    assert "data.bad_lines=skip" in error.hint
-    assert "source-file target-file" in refusal(write(tsv="a\tx\none\ntwo\n")).hint
+    assert "source-file target-file" in error.hint
     assert (
         refusal(write(tsv="a\tb\tc\n")).hint == "to keep only the first two columns: cut -f 1,2 tsv > two-columns.tsv"
     )

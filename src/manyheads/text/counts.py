@@ -87,34 +87,24 @@ class Counts:
         ]
 
 
-MIXED = (
-    "`manyheads data clean FILE --out CLEAN` leaves out lines that cannot be used, and counts them; "
-    "in training, --set data.bad_lines=skip does the same"
-)
-"""The hint where faults of several kinds have remedies of their own."""
-
-
 class Faults:
     """What is wrong with a file, collected so that one run shows all of it."""
 
     def __init__(self, corpus: object) -> None:
         self.corpus, self.count = corpus, 0
         self.first: list[str] = []
-        self.hints: set[str] = set()
+        self.hint: str | None = None
 
     def add(self, error: InputError) -> None:
         self.count += 1
-        if error.hint:
-            self.hints.add(error.hint)
+        self.hint = self.hint or error.hint
         if len(self.first) < SHOWN:
             self.first.append(error.message)
 
     def refuse(self) -> None:
         if self.count == 1:
-            raise InputError(self.first[0], *self.hints)
+            raise InputError(self.first[0], self.hint)
         if self.count:
             more = f"\n  - and {self.count - SHOWN:,} more" if self.count > SHOWN else ""
             listed = "".join(f"\n  - {message}" for message in self.first)
-            raise InputError(
-                f"{self.corpus}: {self.count:,} faults{listed}{more}", *(self.hints if len(self.hints) < 2 else {MIXED})
-            )
+            raise InputError(f"{self.corpus}: {self.count:,} faults{listed}{more}", self.hint)
