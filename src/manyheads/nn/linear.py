@@ -92,9 +92,10 @@ def linear(
 def suits(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     """Whether all are ordinary float32 matrices on the CPU, large enough, and nothing follows or transforms them."""
     return (
-        is_plain(x)
-        and is_plain(weight)
+        type(x) in PLAIN
         and not is_watched()  # a counter of operations knows F.linear only
+        and is_plain(x)
+        and is_plain(weight)
         and x.ndim >= weight.ndim == 2
         and is_large(x.numel(), *weight.shape)
         and x.shape[-1] == weight.shape[-1]  # if not, F.linear says so
