@@ -51,25 +51,26 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.manual_seed(1)
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        works_for, rows = all_works(Transformer(SHAPE, options.vocabulary).eval(), Path(folder), stack), []
+    with tempfile.TemporaryDirectory() as folder:
+        works_for, rows = all_works(Transformer(SHAPE, options.vocabulary).eval(), Path(folder)), []
         for size, beam in product(options.batch, options.beam):
             source = torch.randint(FIRST, options.vocabulary, (size, options.tokens))
             source[:, -1] = END
-            row = measure(works_for(beam), source, options.tokens, options.rounds)
+            with ExitStack() as stack:
+                row = measure(works_for(beam, stack), source, options.tokens, options.rounds)
             rows.append({"batch": size, "beam": beam, **row})
             print(line(rows[-1]), flush=True)
             if options.json:
                 write_json(options.json, {**setting(torch.device("cpu")), "tokens": options.tokens, "rows": rows})
 
 
-def all_works(model: Transformer, folder: Path, stack: ExitStack) -> Callable[[int], dict[str, Search]]:
-    """The searches to compare, for a beam. Processes end with the stack."""
+def all_works(model: Transformer, folder: Path) -> Callable[[int, ExitStack], dict[str, Search]]:
+    """A function that gives the searches to compare for a beam. Their processes end with the stack."""
     marian, held = as_marian(model), deepcopy(model)
     hold_in_eight_bits(held)
     converted = ctranslate.convert(marian, folder / "model") if ctranslate.is_installed() else None
 
-    def works(beam: int) -> dict[str, Search]:
+    def works(beam: int, stack: ExitStack) -> dict[str, Search]:
         found = {
             OURS: ours(model, beam), PLAIN: plain(ours(model, beam)), HELD: ours(held, beam),
             THEIRS: partial(generate, marian, beam=beam),

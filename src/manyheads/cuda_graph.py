@@ -47,12 +47,11 @@ def record(work: Callable[[], None], stream: torch.cuda.Stream, pool: Any) -> to
         give_up(stream, pool)
         failed = failed or error
     else:
-        if failed is not None:
-            graph.reset()  # gives its memory back
-    if failed is None:
-        return graph
+        if failed is None:
+            return graph
+        graph.reset()  # gives its memory back
     try:
-        raise failed from None
+        raise failed
     finally:
         failed = None  # an error that its own frames refer to keeps all their tensors until garbage is collected
 

@@ -43,7 +43,7 @@ def test_in_eight_bits_and_by_ctranslate2(tmp_path):
     torch.manual_seed(1)
     model = Transformer(replace(SHAPE, width=32, layers=1, heads=2, feedforward=64), 50).eval()
     with ExitStack() as stack:
-        works = all_works(model, tmp_path, stack)(3)
+        works = all_works(model, tmp_path)(3, stack)
         assert {OURS, PLAIN, HELD, THEIRS} <= set(works)
         row = measure(works, torch.randint(3, 50, (3, 6)), 6, rounds=1)
     assert row["same"][OURS] == row["same"][THEIRS] == 1

@@ -92,7 +92,7 @@ def linear(
 def suits(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     """Whether all are ordinary float32 matrices on the CPU, large enough, and nothing follows or transforms them."""
     return (
-        type(x) in PLAIN
+        type(x) in PLAIN  # asked first: what stands for a tensor while it is traced has no answer to the rest
         and not is_watched()  # a counter of operations knows F.linear only
         and is_plain(x)
         and is_plain(weight)
