@@ -58,9 +58,10 @@ class System:
 
     def weights(self) -> Iterator[torch.Tensor]:
         """The weights of all models that take part, a judge included."""
-        yield from self.translator.single.parameters()
-        if (judge := getattr(self.translator, "judge", None)) is not None:
-            yield from judge.single.parameters()
+        for translator in (self.translator, getattr(self.translator, "judge", None)):
+            if translator is not None:
+                yield from translator.single.parameters()
+                yield from (matrix for matrix in translator.single.buffers() if matrix.dtype == torch.int8)
 
     def one_by_one(self, lines: Sequence[str]) -> list[str]:
         return [text for line in lines for text in self([line], 1)]
@@ -84,7 +85,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--draw", type=Path, nargs="+", metavar="JSON", help="only draw what was measured")
     parser.add_argument(
-        "--table", type=Path, nargs=2, metavar="JSON", help="only show what was measured on two machines"
+        "--table", type=Path, nargs="+", metavar="JSON", help="only show what was measured, machines side by side"
     )
     options = parser.parse_args()
     for path in options.draw or ():

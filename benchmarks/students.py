@@ -202,6 +202,7 @@ def train(recipe: str, data: list[str], out: Path, place: Place, options: argpar
 
 def measure(place: Place, options: argparse.Namespace) -> list[str]:
     there = [name for name in options.only if place.kept(name).exists()]
+    options = argparse.Namespace(**vars(options) | {"only": there})
     commands = [job.command for job in jobs_of(place, options) if not bundled(job, place)]
     place.commands.write_text("".join(f"{command}\n" for command in commands))
     return [
