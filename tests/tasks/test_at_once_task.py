@@ -200,7 +200,7 @@ def test_rows_and_places_more_change_nothing(loss):
     assert [tuple(t.shape) for t in wider.tensors()] == [(4, 8), (4, 8), (4, 8)]
     assert loss(model, wider).item() == pytest.approx(loss(model, batch).item(), rel=1e-6)
     for mine, other in zip(gradients(loss, model, wider), gradients(loss, model, batch), strict=True):
-        torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-7)
+        torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6)
 
 
 def glanced(batch, share):
@@ -289,7 +289,7 @@ def test_a_run_that_broke_off_and_goes_on_ends_with_the_same_bytes(tmp_path, mon
     changes = TINY | {"train.steps": 8, "train.save_every": 3}
 
     def run(out, **more):
-        train(f"parallel/{writes}", train=[file], dev=[file], out=tmp_path / out, changes=changes, **more)
+        train(f"parallel/{writes}", train=[file], dev=[file], out=tmp_path / out, changes=changes, device="cpu", **more)
 
     def breaking_off(task, whole=Task.fused_loss):
         def loss(model, batch):
