@@ -1,6 +1,9 @@
 """Signs of life are for terminals, and for what is not seen anyway."""
 
 import io
+import os
+import subprocess
+import sys
 
 import pytest
 from rich.console import Console
@@ -36,3 +39,16 @@ def test_elsewhere_nothing_is_said(capsys):
     with alive.working("scoring"), alive.counting("pairs") as count:
         count(1, 2)
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_person_at_a_terminal_is_told_what_to_do_and_answered_line_by_line():
+    theirs, ours = os.openpty()
+    command = [sys.executable, "-m", "manyheads", "translate", "de-en", "--device", "cpu", "--beam", "1"]
+    with subprocess.Popen(command, stdin=ours, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stderr.readline() == b"type a sentence and press Enter to have it translated; Ctrl-D ends\n"
+        os.write(theirs, b"Guten Tag!\n")
+        assert process.stdout.readline().strip()  # while more may follow
+        os.write(theirs, b"\x04")
+        assert process.communicate(timeout=60) == (b"", b"")
+    os.close(theirs)
+    os.close(ours)

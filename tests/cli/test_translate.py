@@ -124,6 +124,7 @@ def test_a_pipe_that_closes_early_is_no_error():
         (["--n-best", "5", "--beam", "2"], "--n-best needs a beam at least as large"),
         (["--top-k", "5"], "temperature, --top-k and --top-p need sample (--sample)"),
         (["--sample", "--beam", "3"], "sampling draws one hypothesis at a time"),
+        (["--seed", "5"], "--seed is that of samples, got 5 without --sample or --mbr"),
         (["--input", "nowhere.txt"], "a file must be readable, got nowhere.txt"),
     ],
 )

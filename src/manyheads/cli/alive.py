@@ -7,9 +7,15 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from rich.console import Console
 from rich.status import Status
 
-__all__ = ["counted", "counting", "working"]
+__all__ = ["counted", "counting", "invite", "working"]
 
 EVERY = 10
+
+
+def invite(path: str, what: str) -> None:
+    """Say what to do, if lines are read from a person at a terminal: a command that waits looks like one that hangs."""
+    if path == "-" and sys.stdin.isatty():
+        print(what, file=sys.stderr)  # noqa: T201
 
 
 def working(what: str) -> AbstractContextManager[Status | None]:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from manyheads.cli.alive import invite
 from manyheads.cli.options import Device, File, Json, Precision, Whole, say
 from manyheads.cli.output import open_output, refuse_same
 from manyheads.errors import OptionError
@@ -53,6 +54,7 @@ def classify(
     refuse_same(output, input)
     truncated = not_finite = 0
     classifier = Classifier.load(model, device, precision)
+    invite(input, "type texts, one per line; Ctrl-D ends")
     with open_output(output, flush=input == "-") as write:
         for found in classifier.classify(read_checked(input)):
             truncated += found.truncated

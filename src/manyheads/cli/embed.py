@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from manyheads.cli.alive import invite
 from manyheads.cli.options import Device, File, Json, Precision, finite, say
 from manyheads.cli.output import check_folder, open_output, refuse_same
 from manyheads.errors import OptionError, not_written
@@ -56,6 +57,7 @@ def embed(
     refuse_same(output, input)
     truncated = not_finite = 0
     embedder = Embedder.load(model, device, precision)
+    invite(input, "type texts, one per line; Ctrl-D ends")
     with open_vectors(output, as_json, embedder.model.config.width) as write:
         for found in embedder.embed(read_texts(input)):
             truncated += found.truncated

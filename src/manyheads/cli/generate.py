@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from manyheads.cli.alive import invite
 from manyheads.cli.options import Device, Json, Precision, Whole, finite
 
 __all__ = ["generate"]
@@ -59,6 +60,8 @@ def generate(
 
     given = {"tokens": tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if prompt is None:
+        invite("-", "type a text to continue; Ctrl-D ends it")
     text = "\n".join(read_texts("-")) if prompt is None else prompt
     for token in Writer.load(model, device, precision).write(text, seed=seed, **options):
         if as_json:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from manyheads.cli.align import choose_reading
-from manyheads.cli.alive import counted
+from manyheads.cli.alive import counted, invite
 from manyheads.cli.control import NO_CONTROL, Control, search_options, wishes_of_lines
 from manyheads.cli.options import (
     NOT_FINITE,
@@ -61,7 +61,7 @@ def translate(
     temperature: float | None = None,
     top_k: Whole | None = None,
     top_p: float | None = None,
-    seed: Whole = 1,
+    seed: Whole | None = None,
     mbr: Whole | None = None,
     others: Others = (),
     align: Switch = False,
@@ -99,7 +99,7 @@ def translate(
     top_p
         Draw among the likeliest tokens that together have this probability (default: 1).
     seed
-        Seed of the draws; the same seed gives the same lines, whatever the batch.
+        Seed of the draws; the same seed gives the same lines, whatever the batch (default: 1).
     mbr
         Draw this many samples per line and print the one that is most like the others: the highest mean chrF (minimum
         Bayes risk).
@@ -115,6 +115,8 @@ def translate(
         "beam": beam, "length_penalty": length_penalty, "n_best": n_best, "sample": sample or mbr is not None,
         "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "batch": batch, "iterations": iterations, **length_options(length), **search_options(control),
     }  # fmt: skip
+    if seed is not None and not options["sample"]:
+        raise OptionError(f"--seed is that of samples, got {seed} without --sample or --mbr")
     check_folder(output)
     if input.startswith("--"):  # the parser takes a lone unknown word for the name of a file
         raise OptionError(
@@ -128,6 +130,7 @@ def translate(
     translator = load_models(model, others, judges, device, precision)
     search = translator.search(**{name: value for name, value in options.items() if value is not None})
     reading = choose_reading(model, translator, align_head) if align or align_head else None
+    invite(input, "type a sentence and press Enter to have it translated; Ctrl-D ends")
     run(translator, search, input, output, wishes, as_json, mbr, reading)
 
 
