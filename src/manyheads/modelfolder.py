@@ -75,8 +75,8 @@ CAN = {
 """What a model of each task does."""
 
 USES = {
-    "translate": "use it with `manyheads translate`",
-    "parallel": "use it with `manyheads translate`, `evaluate` or `score`",
+    "translate": "use it with `manyheads translate`, in Python with Translator",
+    "parallel": "use it with `manyheads translate`, `evaluate` or `score`, in Python with ParallelTranslator",
     "embed": "use it with `manyheads embed` or `evaluate`",
     "classify": "use it with `manyheads classify` or `evaluate`",
     "generate": "use it with `manyheads generate` or `evaluate`",

@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from cli.command import status
 from manyheads import Translator, distill, ensemble
 from manyheads.decoding import distillation
 from manyheads.decoding.distillation import fault_of, is_line
@@ -143,6 +144,20 @@ def test_what_is_resumed_counts_what_was_kept_before(tmp_path, corpus, small_lot
     half_done(corpus, tmp_path / "out.tsv", beam=1, max_length=1)
     found = distill("de-en", corpus, tmp_path / "out.tsv", device="cpu", beam=1, max_length=1, resume=True)
     assert (found.before, found.kept) == (16, {"cut off": 40})
+
+
+def test_who_stops_it_is_told_how_much_is_kept(tmp_path, corpus, small_lots, monkeypatch, capsys):
+    out, translate, lots = tmp_path / "out.tsv", Translator.translate_distinct, []
+
+    def stopped_at_the_third(self, lines, search):
+        lots.append(lines)
+        if len(lots) == 3:
+            raise KeyboardInterrupt
+        return translate(self, lines, search)
+
+    monkeypatch.setattr(Translator, "translate_distinct", stopped_at_the_third)
+    assert status("data", "distill", "de-en", str(corpus), "--out", str(out), "--device", "cpu", "--beam", "1") != 0
+    assert f"stopped; 16 finished pairs in {out}.part, --resume continues" in capsys.readouterr().err
 
 
 def test_it_goes_on_as_it_began_or_not_at_all(tmp_path, corpus, small_lots, translator):

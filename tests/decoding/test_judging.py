@@ -195,7 +195,13 @@ def test_tables_of_positions_are_long_enough_for_both(writes: str) -> None:
         translator.judged_by(judge(**learned | {"model.max_length": 30}))
 
 
-def test_who_cannot_judge() -> None:
+def test_who_cannot_judge(tmp_path) -> None:
+    writer("graph").save(tmp_path / "graph")
+    for one in (writer("mask"), judge()):
+        with pytest.raises(
+            OptionError, match=r"a judge must write token by token, got .*graph, which writes all at once"
+        ):
+            one.judged_by(tmp_path / "graph")
     with pytest.raises(OptionError, match="got 40 for a model with no limit"):
         writer("mask").judged_by(judge(**{"model.positions": "learned", "model.max_length": 40, "data.max_length": 20}))
     with pytest.raises(OptionError, match="a judge must be on the same device as the model it judges"):
@@ -294,7 +300,7 @@ def test_at_the_command_line(tmp_path, capsys) -> None:
     assert capsys.readouterr().out.count("\n") == 1
     writers = ["--input", str(tmp_path / "lines"), "--judge", str(tmp_path / "writer")]
     assert status("translate", str(tmp_path / "judge"), *writers) != 0
-    assert "a model that can translate token by token is needed" in capsys.readouterr().err
+    assert "a judge must write token by token, got" in capsys.readouterr().err
 
 
 def test_several_judges_are_one() -> None:

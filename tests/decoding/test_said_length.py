@@ -3,6 +3,7 @@
 import pytest
 
 from cli.command import status
+from decoding.test_judging import writer
 from manyheads.decoding.said_length import length_options
 from manyheads.errors import OptionError
 
@@ -25,6 +26,12 @@ def test_a_point_makes_it_a_share(said, options):
     assert {name: type(value) for name, value in length_options(said).items()} == {
         name: type(value) for name, value in options.items()
     }
+
+
+def test_in_python_a_float_is_a_share():
+    translator = writer("mask")
+    assert translator.search(length=0.8) == translator.search(stretch=0.8)
+    assert (translator.search(length=8).length, translator.search(length=8).stretch) == (8, 1.0)
 
 
 @pytest.mark.parametrize(

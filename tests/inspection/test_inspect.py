@@ -42,6 +42,11 @@ def test_it_is_what_translate_gives(bundled, found):
     assert str(found.reading) == bundled.recipe.decode.alignment
 
 
+def test_printed_it_is_a_line(bundled, found):
+    assert repr(found) == f"<Inspection of '{TEXT}' → 'A little dog is sleeping under the table.'>"
+    assert repr(bundled) == "<Translator: 256 wide, 8,000 → 8,000 pieces, cpu, fp32>"
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_what_is_drawn_is_what_the_translator_draws(bundled, seed):
     how = {"sample": True, "temperature": 1.5, "seed": seed}

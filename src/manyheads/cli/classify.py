@@ -54,7 +54,7 @@ def classify(
     refuse_same(output, input)
     truncated = not_finite = 0
     classifier = Classifier.load(model, device, precision)
-    invite(input, "type texts, one per line; Ctrl-D ends")
+    invite(input, "type texts, one per line; Ctrl-D ends, and shows the answers")
     with open_output(output, flush=input == "-") as write:
         for found in classifier.classify(read_checked(input)):
             truncated += found.truncated

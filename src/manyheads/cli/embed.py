@@ -57,7 +57,7 @@ def embed(
     refuse_same(output, input)
     truncated = not_finite = 0
     embedder = Embedder.load(model, device, precision)
-    invite(input, "type texts, one per line; Ctrl-D ends")
+    invite(input, "type texts, one per line; Ctrl-D ends, and shows the answers")
     with open_vectors(output, as_json, embedder.model.config.width) as write:
         for found in embedder.embed(read_texts(input)):
             truncated += found.truncated

@@ -61,7 +61,7 @@ def generate(
     given = {"tokens": tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if prompt is None:
-        invite("-", "type a text to continue; Ctrl-D ends it")
+        invite("-", "type a text; Ctrl-D ends it, and the model goes on")
     text = "\n".join(read_texts("-")) if prompt is None else prompt
     for token in Writer.load(model, device, precision).write(text, seed=seed, **options):
         if as_json:

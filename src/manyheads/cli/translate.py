@@ -115,8 +115,6 @@ def translate(
         "beam": beam, "length_penalty": length_penalty, "n_best": n_best, "sample": sample or mbr is not None,
         "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed, "batch": batch, "iterations": iterations, **length_options(length), **search_options(control),
     }  # fmt: skip
-    if seed is not None and not options["sample"]:
-        raise OptionError(f"--seed is that of samples, got {seed} without --sample or --mbr")
     check_folder(output)
     if input.startswith("--"):  # the parser takes a lone unknown word for the name of a file
         raise OptionError(
@@ -128,6 +126,8 @@ def translate(
         raise OptionError("standard input is read once, got - as --input and as --prefixes")
     wishes = wishes_of_lines(control)
     translator = load_models(model, others, judges, device, precision)
+    if seed is not None and not options["sample"] and translator.model.config.causal:
+        raise OptionError(f"--seed is that of samples, got {seed} without --sample or --mbr")
     search = translator.search(**{name: value for name, value in options.items() if value is not None})
     reading = choose_reading(model, translator, align_head) if align or align_head else None
     invite(input, "type a sentence and press Enter to have it translated; Ctrl-D ends")

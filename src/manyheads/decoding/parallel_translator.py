@@ -28,6 +28,7 @@ from manyheads.decoding.options import Search
 from manyheads.decoding.reading import Reading
 from manyheads.decoding.rounding import load_rounded
 from manyheads.decoding.script import Script
+from manyheads.decoding.second_opinion import judges_of
 from manyheads.decoding.through_a_graph import graph_states
 from manyheads.decoding.translation import ForcedScore
 from manyheads.decoding.translator import Translator
@@ -77,7 +78,7 @@ class ParallelTranslator(Translator):
         """
         if not judges:
             raise OptionError("a second opinion needs at least one other model, got none")
-        those = [Translator.of(judge, str(self.device), self.precision) for judge in judges]
+        those = judges_of(judges, self)
         judge = those[0] if len(those) == 1 else ensemble(those)
         check_judge(judge, self)
         same = copy(self)
@@ -86,7 +87,12 @@ class ParallelTranslator(Translator):
         return same
 
     def search(self, **options: float) -> Any:
-        """How the recipe says to write, with options changed."""
+        """How the recipe says to write, with options changed.
+
+        A length is a number of pieces; as a float, it is a multiple of the likeliest, as `stretch` is.
+        """
+        if isinstance(options.get("length"), float):
+            options["stretch"] = options.pop("length")
         known = {field.name for field in fields(AtOnce)}
         of_searches = {field.name: field.default for field in fields(Search)}
         writes = self.recipe.parallel.writes
@@ -94,8 +100,9 @@ class ParallelTranslator(Translator):
             if name not in of_searches:
                 raise OptionError(f"{name!r} is not an option of a search", hint=did_you_mean(name, sorted(known)))
             if name == "beam" or options[name] != of_searches[name]:
+                value = "" if options[name] is True else f"{options[name]} for "
                 raise OptionError(
-                    f"{name} is for models that write token by token, got {options[name]} for one that writes all at once"
+                    f"{name} is for models that write token by token, got {value}one that writes all at once"
                 )
         for name, why in MEANINGLESS[writes].items():
             if name in options and not (name == "lengths" and self.judge):

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from math import inf, isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from manyheads.decoding.ensemble import Ensemble
@@ -19,13 +20,24 @@ from manyheads.decoding.hypothesis import Hypothesis, length_penalty
 from manyheads.decoding.options import Search
 from manyheads.decoding.translation import ForcedScore
 from manyheads.errors import OptionError
+from manyheads.modelfolder import task_of_folder
 
 if TYPE_CHECKING:
     from manyheads.decoding.translator import Translator
 
-__all__ = ["check_judges", "check_to_choose", "reconsidered"]
+__all__ = ["check_judges", "check_to_choose", "judges_of", "reconsidered"]
 
 Found = list[list[Hypothesis]]
+
+
+def judges_of(models: "Sequence[str | Path | Translator]", writer: "Translator") -> "list[Translator]":
+    """The judges of a translator. Those named by their folders are loaded to its device, in its precision."""
+    from manyheads.decoding.translator import Translator
+
+    for model in models:
+        if isinstance(model, (str, Path)) and task_of_folder(model) == "parallel":
+            raise OptionError(f"a judge must write token by token, got {model}, which writes all at once")
+    return [Translator.of(model, str(writer.device), writer.precision) for model in models]
 
 
 def reconsidered(

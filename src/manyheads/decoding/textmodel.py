@@ -31,6 +31,10 @@ class TextModel:
     def __init__(self, model: Transformer | Ensemble, vocabulary: Vocabulary, recipe: Recipe) -> None:
         self.model, self.vocabulary, self.recipe = model, vocabulary, recipe
 
+    def __repr__(self) -> str:
+        sides = (self.vocabulary.source.size, self.vocabulary.target.size)
+        return f"<{type(self).__name__}: {self.model.config.width} wide, {' → '.join(f'{size:,}' for size in sides)} pieces, {self.device}, {self.precision}>"
+
     @property
     def device(self) -> torch.device:
         return self.model.words.weight.device

@@ -29,7 +29,7 @@ from manyheads.decoding.reading import Reading
 from manyheads.decoding.rounding import load_rounded, read_again
 from manyheads.decoding.script import Script, Scripts
 from manyheads.decoding.searching import search_all
-from manyheads.decoding.second_opinion import check_judges, check_to_choose, reconsidered
+from manyheads.decoding.second_opinion import check_judges, check_to_choose, judges_of, reconsidered
 from manyheads.decoding.textmodel import TextModel
 from manyheads.decoding.translation import ForcedScore, Translation, as_translation
 from manyheads.decoding.way import AtOnce
@@ -84,7 +84,7 @@ class Translator(TextModel):
         The hypothesis that is best by all opinions is taken. Judges may cut text into other pieces. Those named by
         their folders are loaded to the device of this translator, in its precision.
         """
-        those = [Translator.of(judge, str(self.device), self.precision) for judge in judges]
+        those = judges_of(judges, self)
         check_judges(those, self)
         same = copy(self)
         same.judges = those

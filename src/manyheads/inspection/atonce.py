@@ -50,7 +50,7 @@ REFUSED = {
 """Options for inspecting other translators, and why each means nothing here."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class WrittenAtOnce(Translated):
     """What a model that writes all at once did. The target's pieces are its places, or the vertices of its graph.
 

@@ -51,7 +51,7 @@ LONGEST = 512
 """Most pieces of an inspected text, except in token-by-token translation: each head's weights take the square of it."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Inspected:
     """One pass of a model over texts, and every head in it.
 
@@ -74,6 +74,10 @@ class Inspected:
     off: tuple[Head, ...] = ()
     means: Means | None = None
     reading: Reading | None = None
+
+    def __repr__(self) -> str:
+        texts = " → ".join(repr(side.text) for side in self.sides.values())
+        return f"<{type(self).__name__} of {texts}>"
 
     @cached_property
     def attention(self) -> Mapping[str, list[Float[Tensor, "H T S"]]]:
@@ -167,7 +171,7 @@ class Inspected:
         return save(self, Path(path), **how)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Written(Inspected, ABC):
     """An inspection of a model that writes.
 
@@ -208,7 +212,7 @@ class Written(Inspected, ABC):
         }
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Translated(Written):
     """An inspection of an encoder-decoder.
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Inspection", "as_line", "translate_text"]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Inspection(Translated):
     """What an encoder-decoder did. The target starts with the begin token.
 
