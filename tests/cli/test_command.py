@@ -174,7 +174,7 @@ def test_a_reader_that_leaves_early_is_no_error(words):
         ("beam must be above 0", ["translate", "--beam", "0"], "--beam must be above 0"),
         ("a file must be readable, got n_best.txt", ["translate", "--n-best", "2"], "a file must be readable, got n_best.txt"),
         ("train.n_best is no key", ["translate", "--n-best", "2"], "train.n_best is no key"),
-        ("temperature, top_k and top_p", ["translate"], "temperature, --top-k and --top-p"),
+        ("temperature needs sample", ["translate", "--temperature", "0.5"], "--temperature needs sample"),
         ("n_best must be above 0", ["data", "distill"], "n_best must be above 0"),
     ],
 )  # fmt: skip

@@ -122,7 +122,7 @@ def test_a_pipe_that_closes_early_is_no_error():
     [
         (["--beam", "0"], "beam must be between 1 and 1000, got 0"),
         (["--n-best", "5", "--beam", "2"], "--n-best needs a beam at least as large"),
-        (["--top-k", "5"], "temperature, --top-k and --top-p need sample (--sample)"),
+        (["--top-k", "5"], "--top-k needs sample (--sample), got 5 without it"),
         (["--sample", "--beam", "3"], "sampling draws one hypothesis at a time"),
         (["--seed", "5"], "--seed is that of samples, got 5 without --sample or --mbr"),
         (["--input", "nowhere.txt"], "a file must be readable, got nowhere.txt"),

@@ -200,7 +200,7 @@ def test_options_are_those_of_the_recipe_unless_said():
         ({"beams": 3}, "'beams' is not an option of a search"),
         ({"sample": True, "beam": 3}, "sampling draws one hypothesis at a time, got beam 3: set beam to 1"),
         ({"n_best": 3, "beam": 2}, "n_best needs a beam at least as large, got 3 and a beam of 2"),
-        ({"top_k": 3}, "temperature, top_k and top_p need sample (--sample), got one of them without it"),
+        ({"top_k": 3}, "top_k needs sample (--sample), got 3 without it"),
         ({"n_best": None}, "n_best must be a whole number, got None"),
         ({"n_best": "3"}, "n_best must be a whole number, got '3'"),
         ({"beam": 0}, "beam must be between 1 and 1000, got 0"),

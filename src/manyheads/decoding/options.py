@@ -10,6 +10,9 @@ __all__ = ["Search"]
 
 MOST_HYPOTHESES = 10_000
 
+OF_SAMPLES = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
+"""Options that only samples have, and what these say by default."""
+
 
 @dataclass(frozen=True)
 class Search(Section):
@@ -57,9 +60,9 @@ class Search(Section):
             yield f"sampling returns one output per line, got n_best {self.n_best}: use another seed to draw another"
         elif self.n_best > self.beam:
             yield f"n_best needs a beam at least as large, got {self.n_best} and a beam of {self.beam}"
-        drawn = (self.temperature, self.top_k, self.top_p) != (1.0, 0, 1.0)
-        if drawn and not self.sample:
-            yield "temperature, top_k and top_p need sample (--sample), got one of them without it"
+        for name, default in OF_SAMPLES.items():
+            if not self.sample and getattr(self, name) != default:
+                yield f"{name} needs sample (--sample), got {getattr(self, name)} without it"
         yield from self.rules_of_control()
 
     def rules_of_control(self) -> Iterator[str]:
