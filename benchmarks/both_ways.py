@@ -2,10 +2,12 @@
 
     python -m benchmarks.both_ways learn   --each 3
     python -m benchmarks.both_ways measure --each 3 --json benchmarks/results/both_ways_cmudict.json
+    python -m benchmarks.both_ways learn measure --each 2 --pieces 1 --recipe pronounce-tiny --set train.epochs=14
     python -m benchmarks.both_ways learn measure --each 2 --device cpu --quick    runs all code; figures mean nothing
 
 The data is the bundled CMU dictionary; figures are wrong words and phones, in percent, on its development and test set.
---each models are trained for each direction, several at a time; after --seconds they are told to save and stop, and the
+--each models are trained for each direction, and --pieces more that do not read letters, but pieces of words, which they
+cut otherwise and so mistake otherwise: as judges, these need not agree. Several are trained at a time; after --seconds they are told to save and stop, and the
 same call resumes them. Each training is a command of `manyheads`; the result file lists all of them. Trained models are
 kept with 8-bit weights, in kept/ beside the runs, and measured as they were kept, possibly on another machine.
 """
@@ -18,7 +20,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
+from string import digits
 from typing import Any
 
 from benchmarks.jobs import Job, work
@@ -28,7 +32,10 @@ from benchmarks.setting import setting, write_json
 from benchmarks.time_to_quality import manyheads, spent
 from manyheads.machine import choose_device
 
-FORTH, BACK = "forth", "back"
+FORTH, BACK, FORTH_PIECES, BACK_PIECES = "forth", "back", "forth-pieces", "back-pieces"
+BACKWARDS, READS_PIECES = "data.backwards=true", ("data.tokenizer=bpe", "data.vocabulary=400")
+WAYS = {FORTH: (), BACK: (BACKWARDS,), FORTH_PIECES: READS_PIECES, BACK_PIECES: (*READS_PIECES, BACKWARDS)}
+"""What differs from the recipe."""
 PARTS = ("dev", "test")
 QUICK = ("train.steps=4", "train.tokens=400", "train.validate_lines=4", "model.width=16", "model.layers=1")
 
@@ -55,6 +62,9 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("steps", nargs="+", choices=["learn", "measure"])
     parser.add_argument("--each", type=int, default=3, help="models for each direction")
+    parser.add_argument(
+        "--pieces", type=int, default=0, help="more models for each direction, which read pieces of words"
+    )
     parser.add_argument("--recipe", default="pronounce")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--beam", type=int, default=6)
@@ -83,9 +93,16 @@ def learn(jobs: Sequence[Job], options: argparse.Namespace) -> None:
 
 def jobs_of(options: argparse.Namespace) -> Iterator[Job]:
     case = tsv("cmudict", options.recipe)
-    names = [f"{way}{n}" for n in range(1, options.each + 1) for way in (FORTH, BACK)]
-    for name in names:
+    those = [of(way, options.each) for way in (FORTH, BACK)] + [
+        of(way, options.pieces) for way in (FORTH_PIECES, BACK_PIECES)
+    ]
+    for name in (name for names in zip_longest(*those) for name in names if name):
         yield Job(name, to_train(name, case, options), ready=partial(keep, options.runs / name, kept(name, options)))
+
+
+def of(way: str, count: int) -> tuple[str, ...]:
+    """The names of the models of a way: forth1, forth2, …; the number is the seed."""
+    return tuple(f"{way}{n}" for n in range(1, count + 1))
 
 
 def kept(name: str, options: argparse.Namespace) -> Path:
@@ -93,9 +110,8 @@ def kept(name: str, options: argparse.Namespace) -> Path:
 
 
 def to_train(name: str, case: Case, options: argparse.Namespace) -> list[str]:
-    backwards = ["data.backwards=true"] if name.startswith(BACK) else []
-    seed = name.removeprefix(FORTH).removeprefix(BACK)
-    changes = ["train.validate_every=100000", f"train.seed={seed}", *backwards, *options.set]
+    way = name.rstrip(digits)
+    changes = ["train.validate_every=100000", f"train.seed={name.removeprefix(way)}", *WAYS[way], *options.set]
     settings = [word for change in changes for word in ("--set", change)]
     files = ["--train", *case.train, "--dev", *case.dev, "--out", str(options.runs / name)]
     return ["train", options.recipe, *files, "--resume", "--device", options.device, *settings]
@@ -104,8 +120,8 @@ def to_train(name: str, case: Case, options: argparse.Namespace) -> list[str]:
 # ── how good ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def systems_of(each: int) -> Iterator[System]:
-    forth, back = (tuple(f"{way}{n}" for n in range(1, each + 1)) for way in (FORTH, BACK))
+def systems_of(each: int, pieces: int = 0) -> Iterator[System]:
+    forth, back = of(FORTH, each), of(BACK, each)
     yield from (System(f"forwards, seed {n}", (name,)) for n, name in enumerate(forth, 1))
     yield from (System(f"backwards, seed {n}", (name,)) for n, name in enumerate(back, 1))
     if each > 1:
@@ -113,12 +129,24 @@ def systems_of(each: int) -> Iterator[System]:
         yield System(f"{each} backwards, as one", back)
     for n in range(1, each + 1):
         yield System(f"{n} each way", forth[:n], back[:n])
+    yield from systems_with_pieces(forth, back, of(FORTH_PIECES, pieces), of(BACK_PIECES, pieces))
+
+
+def systems_with_pieces(
+    forth: Sequence[str], back: Sequence[str], forth_pieces: Sequence[str], back_pieces: Sequence[str]
+) -> Iterator[System]:
+    yield from (System(f"forwards, reads pieces, seed {n}", (name,)) for n, name in enumerate(forth_pieces, 1))
+    yield from (System(f"backwards, reads pieces, seed {n}", (name,)) for n, name in enumerate(back_pieces, 1))
+    each, pieces = len(forth), len(forth_pieces)
+    for letters, n in sorted({*((n, n) for n in range(1, min(each, pieces) + 1)), (each, pieces)} if pieces else ()):
+        judges = (*back[:letters], *forth_pieces[:n], *back_pieces[:n])
+        yield System(f"{letters} each way, {n} that read pieces", tuple(forth[:letters]), judges)
 
 
 def measure_all(trained: Sequence[str], options: argparse.Namespace) -> None:
     case, rows = tsv("cmudict", options.recipe), []
     with ThreadPoolExecutor(options.most) as threads:
-        for row in threads.map(partial(measure, case=case, options=options), systems_of(options.each)):
+        for row in threads.map(partial(measure, case=case, options=options), systems_of(options.each, options.pieces)):
             rows.append(row)
             show([row], head=len(rows) == 1)
             write(rows, trained, options)  # keep what is measured, even if the rest fails
@@ -161,10 +189,10 @@ def few(data: Sequence[str], options: argparse.Namespace) -> Sequence[str]:
 
 def show(rows: Sequence[dict[str, Any]], head: bool = True) -> None:
     if head:
-        print(f"{'':24}{'dev WER':>9}{'PER':>7}{'test WER':>10}{'PER':>7}")
+        print(f"{'':36}{'dev WER':>9}{'PER':>7}{'test WER':>10}{'PER':>7}")
     for row in rows:
         dev, test = row["dev"], row["test"]
-        print(f"{row['system']:24}{dev['wer']:9.2f}{dev['per']:7.2f}{test['wer']:10.2f}{test['per']:7.2f}", flush=True)
+        print(f"{row['system']:36}{dev['wer']:9.2f}{dev['per']:7.2f}{test['wer']:10.2f}{test['per']:7.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ CASE = Case("pronounce", ["train.tsv"], ["dev.tsv"], ["test.tsv"])
 def options(tmp_path):
     return Namespace(
         runs=tmp_path, recipe="pronounce", set=["train.epochs=3"], beam=6, device="cpu", quick=False,
-        each=1, precision="bf16",
+        each=1, pieces=0, precision="bf16",
     )  # fmt: skip
 
 
@@ -28,6 +28,20 @@ def test_directions_differ_in_nothing_else(options):
     )
     assert forth.endswith("--set train.epochs=3")
     assert back.replace("back2", "forth2").replace(" --set data.backwards=true", "") == forth
+
+
+def test_who_reads_pieces_differs_in_that(options):
+    one, other = (" ".join(both_ways.to_train(name, CASE, options)) for name in ("back2", "back-pieces2"))
+    pieces = " --set data.tokenizer=bpe --set data.vocabulary=400"
+    assert other.replace("back-pieces2", "back2").replace(pieces, "") == one
+    options.each, options.pieces = 2, 1
+    jobs = [job.name for job in both_ways.jobs_of(options)]
+    assert jobs == ["forth1", "back1", "forth-pieces1", "back-pieces1", "forth2", "back2"]
+    systems = {one.name: one for one in both_ways.systems_of(2, 1)}
+    assert systems["forwards, reads pieces, seed 1"].writers == ("forth-pieces1",)
+    both = systems["2 each way, 1 that read pieces"]
+    assert (both.writers, both.judges) == (("forth1", "forth2"), ("back1", "back2", "forth-pieces1", "back-pieces1"))
+    assert systems["1 each way, 1 that read pieces"].judges == ("back1", "forth-pieces1", "back-pieces1")
 
 
 def test_what_is_kept_is_not_learnt_again(options, monkeypatch):
