@@ -6,10 +6,10 @@
     python -m benchmarks.both_ways learn measure --each 2 --device cpu --quick    runs all code; figures mean nothing
 
 The data is the bundled CMU dictionary; figures are wrong words and phones, in percent, on its development and test set.
---each models are trained for each direction, and --pieces more that do not read letters, but pieces of words, which they
-cut otherwise and so mistake otherwise: as judges, these need not agree. Several are trained at a time; after --seconds they are told to save and stop, and the
-same call resumes them. Each training is a command of `manyheads`; the result file lists all of them. Trained models are
-kept with 8-bit weights, in kept/ beside the runs, and measured as they were kept, possibly on another machine.
+--each models are trained for each direction, and --pieces more that read pieces of words instead of letters: a judge need
+not cut words as those do that write. Several are trained at a time; after --seconds they are told to save and stop, and
+the same call resumes them. Each training is a command of `manyheads`; the result file lists all of them. Trained models
+are kept with 8-bit weights, in kept/ beside the runs, and measured as they were kept, possibly on another machine.
 """
 
 import argparse
@@ -20,7 +20,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import zip_longest
 from pathlib import Path
 from string import digits
 from typing import Any
@@ -93,10 +92,8 @@ def learn(jobs: Sequence[Job], options: argparse.Namespace) -> None:
 
 def jobs_of(options: argparse.Namespace) -> Iterator[Job]:
     case = tsv("cmudict", options.recipe)
-    those = [of(way, options.each) for way in (FORTH, BACK)] + [
-        of(way, options.pieces) for way in (FORTH_PIECES, BACK_PIECES)
-    ]
-    for name in (name for names in zip_longest(*those) for name in names if name):
+    counts = {FORTH: options.each, BACK: options.each, FORTH_PIECES: options.pieces, BACK_PIECES: options.pieces}
+    for name in (f"{way}{n}" for n in range(1, max(counts.values()) + 1) for way in counts if n <= counts[way]):
         yield Job(name, to_train(name, case, options), ready=partial(keep, options.runs / name, kept(name, options)))
 
 
@@ -138,9 +135,10 @@ def systems_with_pieces(
     yield from (System(f"forwards, reads pieces, seed {n}", (name,)) for n, name in enumerate(forth_pieces, 1))
     yield from (System(f"backwards, reads pieces, seed {n}", (name,)) for n, name in enumerate(back_pieces, 1))
     each, pieces = len(forth), len(forth_pieces)
-    for letters, n in sorted({*((n, n) for n in range(1, min(each, pieces) + 1)), (each, pieces)} if pieces else ()):
-        judges = (*back[:letters], *forth_pieces[:n], *back_pieces[:n])
-        yield System(f"{letters} each way, {n} that read pieces", tuple(forth[:letters]), judges)
+    sizes = {(n, n) for n in range(1, min(each, pieces) + 1)} | ({(each, pieces)} if pieces else set())
+    for n, more in sorted(sizes):
+        judges = (*back[:n], *forth_pieces[:more], *back_pieces[:more])
+        yield System(f"{n} each way, {more} each way of pieces", tuple(forth[:n]), judges)
 
 
 def measure_all(trained: Sequence[str], options: argparse.Namespace) -> None:

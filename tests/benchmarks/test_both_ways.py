@@ -39,9 +39,9 @@ def test_who_reads_pieces_differs_in_that(options):
     assert jobs == ["forth1", "back1", "forth-pieces1", "back-pieces1", "forth2", "back2"]
     systems = {one.name: one for one in both_ways.systems_of(2, 1)}
     assert systems["forwards, reads pieces, seed 1"].writers == ("forth-pieces1",)
-    both = systems["2 each way, 1 that read pieces"]
+    both = systems["2 each way, 1 each way of pieces"]
     assert (both.writers, both.judges) == (("forth1", "forth2"), ("back1", "back2", "forth-pieces1", "back-pieces1"))
-    assert systems["1 each way, 1 that read pieces"].judges == ("back1", "forth-pieces1", "back-pieces1")
+    assert systems["1 each way, 1 each way of pieces"].judges == ("back1", "forth-pieces1", "back-pieces1")
 
 
 def test_what_is_kept_is_not_learnt_again(options, monkeypatch):
