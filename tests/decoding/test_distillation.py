@@ -159,6 +159,14 @@ def test_who_stops_it_is_told_how_much_is_kept(tmp_path, corpus, small_lots, mon
     assert status("data", "distill", "de-en", str(corpus), "--out", str(out), "--device", "cpu", "--beam", "1") != 0
     assert f"stopped; 16 finished pairs in {out}.part, --resume continues" in capsys.readouterr().err
 
+    def stopped_at_the_start(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Translator, "load", stopped_at_the_start)
+    words = ("--out", str(out), "--resume", "--device", "cpu", "--beam", "1")
+    assert status("data", "distill", "de-en", str(corpus), *words) != 0
+    assert f"stopped; 16 finished pairs in {out}.part, --resume continues" in capsys.readouterr().err
+
 
 def test_it_goes_on_as_it_began_or_not_at_all(tmp_path, corpus, small_lots, translator):
     out = tmp_path / "out.tsv"

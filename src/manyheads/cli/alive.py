@@ -7,14 +7,19 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from rich.console import Console
 from rich.status import Status
 
-__all__ = ["counted", "counting", "invite", "working"]
+__all__ = ["counted", "counting", "invite", "is_typed", "working"]
 
 EVERY = 10
 
 
+def is_typed(path: str) -> bool:
+    """Whether lines are read from a person at a terminal."""
+    return path == "-" and sys.stdin.isatty()
+
+
 def invite(path: str, what: str) -> None:
-    """Say what to do, if lines are read from a person at a terminal: a command that waits looks like one that hangs."""
-    if path == "-" and sys.stdin.isatty():
+    """Say what to do, if lines are typed: a command that waits looks like one that hangs."""
+    if is_typed(path):
         print(what, file=sys.stderr)  # noqa: T201
 
 

@@ -181,27 +181,20 @@ def distill(
         Name of the target, likewise.
     """
     from manyheads.cli.alive import counting
-    from manyheads.decoding.distillation import KEPT
+    from manyheads.decoding.distillation import KEPT, finished_pairs
     from manyheads.decoding.distillation import distill as distill_corpus
 
     check_folder(out)
     search = {"beam": beam, "length_penalty": length_penalty, "batch": batch}
-    finished = 0
-
-    def tell(done: int, of: int) -> None:
-        nonlocal finished
-        finished = done
-        count(done, of)
-
     try:
         with counting("pairs translated") as count:
             found = distill_corpus(
                 (teacher, *others), files, out, resume=resume, source=source, target=target, device=device,
-                precision=precision, seen=tell, **{name: value for name, value in search.items() if value is not None},
+                precision=precision, seen=count, **{name: value for name, value in search.items() if value is not None},
             )  # fmt: skip
     except KeyboardInterrupt:
         if os.path.exists(f"{out}.part"):
-            kept = how_many(finished, "finished pair")
+            kept = how_many(finished_pairs(out), "finished pair")
             print(f"stopped; {kept} in {out}.part, --resume continues from there", file=sys.stderr)  # noqa: T201
         raise
     before = f", {found.before:,} of them from before the stop" if found.before else ""

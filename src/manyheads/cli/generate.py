@@ -62,8 +62,8 @@ def generate(
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if prompt is None:
         invite("-", "type a text; Ctrl-D ends it, and the model goes on")
-    text = "\n".join(read_texts("-")) if prompt is None else prompt
-    for token in Writer.load(model, device, precision).write(text, seed=seed, **options):
+        prompt = "\n".join(read_texts("-"))
+    for token in Writer.load(model, device, precision).write(prompt, seed=seed, **options):
         if as_json:
             said = {"token": token.id, "text": token.text, "log_probability": finite(round(token.log_probability, 4))}
             print(json.dumps(said | ({"reason": token.reason} if token.reason else {}), ensure_ascii=False), flush=True)  # noqa: T201

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from manyheads.cli.align import choose_reading
-from manyheads.cli.alive import counted, invite
+from manyheads.cli.alive import counted, invite, is_typed
 from manyheads.cli.control import NO_CONTROL, Control, search_options, wishes_of_lines
 from manyheads.cli.options import (
     NOT_FINITE,
@@ -141,7 +141,7 @@ def run(
     from manyheads.decoding.bayes import translate_by_agreement
     from manyheads.text.lines import read_texts
 
-    chunk = 1 if source == "-" and sys.stdin.isatty() else CHUNK  # a person who types waits for an answer
+    chunk = 1 if is_typed(source) else CHUNK  # a person who types waits for an answer
     lines = read_texts(source)
     how: dict[str, Any] = {"chunk": chunk, "align": reading, "wishes": wishes}
     found = (

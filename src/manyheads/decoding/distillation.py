@@ -28,9 +28,9 @@ from manyheads.text.columns import without_tabs
 from manyheads.text.corpus import Corpus, Counts, Pair, Paths, check_paths, files_of, format_of, holds_pairs, read_pairs
 from manyheads.text.output import check_apart
 from manyheads.text.parallel import sha256
-from manyheads.text.partfile import PartFile, check_part
+from manyheads.text.partfile import PartFile, check_part, finished_lines
 
-__all__ = ["KEPT", "Distilled", "distill"]
+__all__ = ["KEPT", "Distilled", "distill", "finished_pairs"]
 
 LOT = 1_024
 """Pairs that are translated and then saved together: seconds of work."""
@@ -114,6 +114,11 @@ def distill(
             )
         part.finish(lambda line: counted(line, found))
     return found
+
+
+def finished_pairs(out: str | Path) -> int:
+    """How many pairs a stopped run has finished, from which it can be resumed."""
+    return finished_lines(out, LOT)
 
 
 def check_output(out: str | Path) -> None:

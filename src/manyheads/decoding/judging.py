@@ -133,8 +133,6 @@ def check_judge(judge: "Translator", writer: "Translator") -> None:
     for one in (writer, judge):
         if one.judges:
             raise OptionError("a judge and the model it judges must not have judges already, got one that does")
-    if not judge.model.config.causal:
-        raise OptionError("a judge must write token by token, got one that writes all at once")
     if writer.recipe.parallel.writes == "end":
         raise OptionError(
             "a judge needs several candidates to choose among, got a model that writes only one, up to its end"

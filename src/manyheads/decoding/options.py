@@ -10,8 +10,8 @@ __all__ = ["Search"]
 
 MOST_HYPOTHESES = 10_000
 
-OF_SAMPLES = {"temperature": 1.0, "top_k": 0, "top_p": 1.0}
-"""Options that only samples have, and what these say by default."""
+OF_SAMPLES = ("temperature", "top_k", "top_p")
+"""Options that only samples have."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class Search(Section):
             yield f"sampling returns one output per line, got n_best {self.n_best}: use another seed to draw another"
         elif self.n_best > self.beam:
             yield f"n_best needs a beam at least as large, got {self.n_best} and a beam of {self.beam}"
-        for name, default in OF_SAMPLES.items():
-            if not self.sample and getattr(self, name) != default:
+        for name in OF_SAMPLES:
+            if not self.sample and getattr(self, name) != getattr(Search, name):  # its default
                 yield f"{name} needs sample (--sample), got {getattr(self, name)} without it"
         yield from self.rules_of_control()
 

@@ -37,7 +37,10 @@ def judges_of(models: "Sequence[str | Path | Translator]", writer: "Translator")
     for model in models:
         if isinstance(model, (str, Path)) and task_of_folder(model) == "parallel":
             raise OptionError(f"a judge must write token by token, got {model}, which writes all at once")
-    return [Translator.of(model, str(writer.device), writer.precision) for model in models]
+    those = [Translator.of(model, str(writer.device), writer.precision) for model in models]
+    if not all(judge.model.config.causal for judge in those):
+        raise OptionError("a judge must write token by token, got one that writes all at once")
+    return those
 
 
 def reconsidered(
@@ -96,9 +99,6 @@ def check_judges(judges: Sequence["Translator"], writer: "Translator") -> None:
     for judge in chain([writer], judges):
         if judge.judges:
             raise OptionError("a judge and the model it judges must not have judges already, got one that does")
-    for judge in judges:
-        if not judge.model.config.causal:
-            raise OptionError("a judge must write token by token, got one that writes all at once")
 
 
 def check_to_choose(search: Search) -> None:

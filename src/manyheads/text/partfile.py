@@ -9,6 +9,7 @@ lines as they would without one. One process works on a file at a time.
 import fcntl
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +19,7 @@ from manyheads.errors import InputError, OptionError
 from manyheads.storage import replace_file, saving, sync, sync_file
 from manyheads.text.output import line_writer
 
-__all__ = ["PartFile", "check_part"]
+__all__ = ["PartFile", "check_part", "finished_lines"]
 
 
 def part_of(out: str | Path) -> Path:
@@ -38,6 +39,13 @@ def check_part(out: str | Path, resume: bool) -> None:
             f"--resume continues unfinished work, got {out}, which is finished: there is no {place.name}",
             hint="without --resume it is made again",
         )
+
+
+def finished_lines(out: str | Path, lot: int) -> int:
+    """The lines in a part that count: those of complete lots."""
+    with part_of(out).open("rb") as file:
+        file.readline()  # says what they are made from
+        return sum(map(len, iter(partial(read_lot, file, lot), [])))
 
 
 class PartFile:

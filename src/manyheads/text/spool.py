@@ -93,7 +93,7 @@ class Spool:
         if lowest is None:
             raise InputError(
                 f"a text of each label must remain for training if some are to be held out, got {pairs:,} texts, none of them to spare",
-                hint="a line is a label, a tab and a text; --dev names a development set",
+                hint="in TSV the label comes first; --dev names a development set",
             )
         limit = max(2**32 // max(20, -(-pairs // HELD_OUT)), lowest + 1)  # at least one
         spared = frozenset(number for number in spared if number < limit)
